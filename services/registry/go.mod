@@ -1,0 +1,8 @@
+module github.com/commandcenter/fleet/services/registry
+
+go 1.26.0
+
+replace (
+	github.com/commandcenter/fleet/proto => ../../proto
+	github.com/commandcenter/fleet/services/internal => ../internal
+)
