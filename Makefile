@@ -1,0 +1,66 @@
+# Everything that is run here, here and in CI, is one of these targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+# In the order in which they depend on each other.
+MODULES  := proto servicebus-emulator services/internal services/registry services/heartbeat services/operator-gateway agent deploy
+PACKAGES := $(addsuffix /...,$(addprefix ./,$(MODULES)))
+BIN      := $(CURDIR)/.bin
+
+.PHONY: help run demo test invariants lint generate bench check build build-each vet race generated tidy
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+run: ## Start everything on loopback, with simulated agents; data in var/
+	@go build -o out/bin/ ./deploy/cmd/local
+	@exec out/bin/local
+
+demo: ## Tell the main story through REST against a fresh local system
+	@go build -o out/bin/ ./deploy/cmd/demo
+	@exec out/bin/demo
+
+test: $(BIN)/gotestsum ## Run every test; ends by saying what was skipped and why
+	@$(BIN)/gotestsum --format pkgname --format-hide-empty-pkg -- -count=1 $(PACKAGES)
+
+invariants: ## List the promises kept: the tests named after the invariants
+	@go test -run '^TestI[0-9]+_' -v $(PACKAGES) | grep -E '^(---|FAIL)'
+
+lint: $(BIN)/golangci-lint ## Lint each module, with the dependency rules
+	@for module in $(MODULES); do echo "lint $$module"; (cd $$module && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...); done
+
+generate: ## Generate proto/gen from the proto files
+	@./proto/generate.sh
+
+bench: ## Measure, print the table beside its targets and baselines, write out/bench.json
+	@go build -o out/bin/ ./deploy/cmd/bench
+	@exec out/bin/bench
+
+check: build build-each vet lint generated race ## What CI runs: build, vet, lint, generated code, tests with the race detector
+
+build: ## Build the whole workspace, without a C compiler
+	@CGO_ENABLED=0 go build $(PACKAGES)
+
+build-each: ## Build each module by itself
+	@for module in $(MODULES); do echo "build $$module"; (cd $$module && CGO_ENABLED=0 GOWORK=off go build ./...); done
+
+vet:
+	@go vet $(PACKAGES)
+
+race: $(BIN)/gotestsum
+	@$(BIN)/gotestsum --format pkgname --format-hide-empty-pkg -- -race -count=1 $(PACKAGES)
+
+generated: generate ## Fail when generated code differs from the proto files
+	@git diff --exit-code --stat -- proto/gen || { echo "proto/gen differs from a fresh 'make generate': commit what it made"; exit 1; }
+	@test -z "$$(git status --porcelain -- proto/gen)" || { echo "proto/gen has files that are not committed"; exit 1; }
+	@if git rev-parse -q --verify HEAD~1 >/dev/null; then $(BIN)/buf breaking proto --against '.git#ref=HEAD~1,subdir=proto'; fi
+
+tidy: ## Tidy every module's requirements
+	@for module in $(MODULES) tools tools/lint tools/test; do (cd $$module && GOWORK=off go mod tidy); done
+
+$(BIN)/gotestsum: tools/test/go.mod
+	@GOWORK=off GOBIN=$(BIN) go -C tools/test install tool && touch $@
+
+$(BIN)/golangci-lint: tools/lint/go.mod
+	@GOWORK=off GOBIN=$(BIN) go -C tools/lint install tool && touch $@

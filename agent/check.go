@@ -1,0 +1,68 @@
+package agent
+
+import (
+	"fmt"
+	"time"
+
+	"buf.build/go/protovalidate"
+
+	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
+)
+
+const (
+	// maxBudget is the longest budget that a command may have.
+	maxBudget = time.Hour
+	// slotPatience is how long after its arrival a write may still be waiting for the one before it.
+	slotPatience = 2 * time.Second
+)
+
+// refusal is why nothing was done.
+type refusal struct {
+	outcome agentv1.Outcome // refused or expired
+	reason  agentv1.RefusalReason
+	message string
+}
+
+func refuse(reason agentv1.RefusalReason, format string, args ...any) *refusal {
+	return &refusal{agentv1.Outcome_OUTCOME_REFUSED, reason, fmt.Sprintf(format, args...) + "; nothing was done"}
+}
+
+// check decides whether this agent may run the command at all. nil means that it may.
+func check(cmd *agentv1.Command, self string) *refusal {
+	if target := cmd.GetTargetAgent(); target != "" && foldName(target) != foldName(self) {
+		return refuse(agentv1.RefusalReason_REFUSAL_REASON_WRONG_AGENT,
+			"targetAgent: the command is for agent %q, and this is agent %q", target, self)
+	}
+	if cmd.GetOperation() == nil {
+		return refuse(agentv1.RefusalReason_REFUSAL_REASON_INVALID,
+			"operation: the command has none that this agent knows")
+	}
+	if err := protovalidate.Validate(cmd); err != nil {
+		return refuse(agentv1.RefusalReason_REFUSAL_REASON_INVALID, "%s", err)
+	}
+	if err := cmd.GetBudget().CheckValid(); err != nil {
+		return refuse(agentv1.RefusalReason_REFUSAL_REASON_INVALID, "budget: %s", err)
+	}
+	if budget := cmd.GetBudget().AsDuration(); budget > maxBudget {
+		return refuse(agentv1.RefusalReason_REFUSAL_REASON_INVALID, "budget: %s is more than %s", budget, maxBudget)
+	}
+	return nil
+}
+
+// expired decides whether the command's budget is over, spent being the time since it arrived, on this machine's
+// monotonic clock. nil means that it may still be started.
+func expired(cmd *agentv1.Command, spent time.Duration) *refusal {
+	budget := cmd.GetBudget().AsDuration()
+	if spent < budget {
+		return nil
+	}
+	return &refusal{
+		outcome: agentv1.Outcome_OUTCOME_EXPIRED,
+		message: fmt.Sprintf("budget: %s after its arrival the command's budget of %s was over; nothing was done", spent, budget),
+	}
+}
+
+// slotWait is how much longer a write may wait for the one before it.
+func slotWait(cmd *agentv1.Command, spent time.Duration) time.Duration {
+	return max(0, min(cmd.GetBudget().AsDuration(), slotPatience)-spent)
+}

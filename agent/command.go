@@ -1,0 +1,289 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/commandcenter/fleet/agent/host"
+	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
+)
+
+const (
+	maxMessageLength = 2048 // characters of CommandResult.message
+	maxReads         = 64   // at once
+	maxWaitingWrites = 32   // at once, the running one included
+)
+
+// executor runs the commands of both transports: writes one at a time, reads beside them.
+type executor struct {
+	name         string
+	host         host.Host
+	journal      journal
+	readTimeout  time.Duration
+	writeTimeout time.Duration
+	logger       *slog.Logger
+	counters     *counters
+
+	slot    chan struct{} // holds one token while a write runs
+	reads   chan struct{} // holds one token per read
+	waiting chan struct{} // holds one token per write, waiting or running
+
+	work     context.Context // ends when running commands must
+	stopWork context.CancelFunc
+
+	mu       sync.Mutex
+	draining chan struct{} // closed by drain
+	inFlight int
+	idle     chan struct{} // closed when nothing is in flight any more and draining is; made by drain
+}
+
+func newExecutor(cfg Config, journal journal, counters *counters) *executor {
+	work, stop := context.WithCancel(context.Background())
+	return &executor{
+		name: cfg.Name, host: cfg.Host, journal: journal, counters: counters, logger: cfg.Logger,
+		readTimeout: cfg.Commands.ReadTimeout, writeTimeout: cfg.Commands.WriteTimeout,
+		slot: make(chan struct{}, 1), reads: make(chan struct{}, maxReads), waiting: make(chan struct{}, maxWaitingWrites),
+		work: work, stopWork: stop, draining: make(chan struct{}),
+	}
+}
+
+// do answers a command that arrived at receivedAt, which carries a monotonic reading. Unless the answer says that
+// nothing was done, it is also in the journal. It does not end with whoever asked: a command that was begun is
+// finished.
+func (e *executor) do(cmd *agentv1.Command, receivedAt time.Time) *agentv1.CommandResult {
+	e.enter()
+	defer e.leave()
+	result := e.answer(cmd, receivedAt)
+	e.counters.command(result.GetOutcome())
+	e.logger.Info("command", "command_id", cmd.GetCommandId(), "operation", operationOf(cmd).kind.String(),
+		"issued_by", cmd.GetIssuedBy(), "outcome", result.GetOutcome().String(),
+		"refusal", result.GetRefusalReason().String(), "message", result.GetMessage(),
+		"duration", result.GetDuration().AsDuration())
+	return result
+}
+
+func (e *executor) answer(cmd *agentv1.Command, receivedAt time.Time) *agentv1.CommandResult {
+	if r := check(cmd, e.name); r != nil {
+		return e.refused(cmd, r)
+	}
+	if r := expired(cmd, time.Since(receivedAt)); r != nil {
+		return e.refused(cmd, r)
+	}
+	op := operationOf(cmd)
+	record, mine, err := e.journal.begin(cmd, op.write(), time.Now())
+	if err != nil {
+		return e.refused(cmd, refuse(agentv1.RefusalReason_REFUSAL_REASON_JOURNAL_UNAVAILABLE, "%s", err))
+	}
+	if !mine {
+		return e.repeated(cmd, record, receivedAt)
+	}
+	release, r := e.admit(cmd, op, receivedAt)
+	if r != nil {
+		result := e.refused(cmd, r)
+		e.journal.forget(record, result)
+		return result
+	}
+	defer release()
+	result := e.run(cmd, op)
+	e.journal.finish(record, result, time.Now())
+	return result
+}
+
+// repeated answers a command whose id was begun before: with what became of it, waiting for that as long as this
+// one's budget lasts.
+func (e *executor) repeated(cmd *agentv1.Command, first *record, receivedAt time.Time) *agentv1.CommandResult {
+	if print, err := fingerprintOf(cmd); err != nil || print != first.print {
+		return e.refused(cmd, refuse(agentv1.RefusalReason_REFUSAL_REASON_INVALID,
+			"commandId: this id was used for another command before"))
+	}
+	patience := time.NewTimer(cmd.GetBudget().AsDuration() - time.Since(receivedAt))
+	defer patience.Stop()
+	select {
+	case <-first.done:
+		if first.result != nil {
+			return first.result
+		}
+	case <-patience.C:
+	case <-e.work.Done():
+	}
+	return e.refused(cmd, &refusal{
+		agentv1.Outcome_OUTCOME_REFUSED, agentv1.RefusalReason_REFUSAL_REASON_ALREADY_BEGUN,
+		"this command was begun before, and its outcome is not known; it is not run again",
+	})
+}
+
+// admit waits until the command may be started, and says why if it may not. release must follow.
+func (e *executor) admit(cmd *agentv1.Command, op operation, receivedAt time.Time) (release func(), r *refusal) {
+	select {
+	case <-e.draining:
+		return nil, refuseDraining()
+	default:
+	}
+	places, what := e.reads, "reads"
+	if op.write() {
+		places, what = e.waiting, "writes"
+	}
+	select {
+	case places <- struct{}{}:
+	default:
+		return nil, refuse(agentv1.RefusalReason_REFUSAL_REASON_BUSY, "%d %s are running or waiting", cap(places), what)
+	}
+	release = func() { <-places }
+	if !op.write() {
+		return release, nil
+	}
+	if r := e.takeSlot(cmd, receivedAt); r != nil {
+		release()
+		return nil, r
+	}
+	return func() { <-e.slot; release() }, nil
+}
+
+// takeSlot waits for the write before this one, briefly.
+func (e *executor) takeSlot(cmd *agentv1.Command, receivedAt time.Time) *refusal {
+	patience := time.NewTimer(slotWait(cmd, time.Since(receivedAt)))
+	defer patience.Stop()
+	select {
+	case e.slot <- struct{}{}:
+	case <-e.draining:
+		return refuseDraining()
+	case <-patience.C:
+		select { // a slot that is free counts, however little patience there was
+		case e.slot <- struct{}{}:
+		default:
+			if r := expired(cmd, time.Since(receivedAt)); r != nil {
+				return r
+			}
+			return refuse(agentv1.RefusalReason_REFUSAL_REASON_BUSY, "another write has been running for %s since this one arrived",
+				time.Since(receivedAt).Round(time.Millisecond))
+		}
+	}
+	if r := expired(cmd, time.Since(receivedAt)); r != nil {
+		<-e.slot
+		return r
+	}
+	return nil
+}
+
+func refuseDraining() *refusal {
+	return refuse(agentv1.RefusalReason_REFUSAL_REASON_DRAINING, "the agent is shutting down")
+}
+
+// run does it.
+func (e *executor) run(cmd *agentv1.Command, op operation) *agentv1.CommandResult {
+	timeout := e.readTimeout
+	if op.write() {
+		timeout = e.writeTimeout
+	}
+	ctx, cancel := context.WithTimeout(e.work, timeout)
+	defer cancel()
+	result := &agentv1.CommandResult{CommandId: cmd.GetCommandId(), Agent: e.name}
+	startedAt := time.Now()
+	err := e.guarded(ctx, op, result)
+	finishedAt := time.Now()
+	result.StartedAt, result.FinishedAt = timestamppb.New(startedAt), timestamppb.New(finishedAt)
+	result.Duration = durationpb.New(finishedAt.Sub(startedAt))
+	var notFound *host.NotFoundError
+	switch {
+	case err == nil:
+		result.Outcome = agentv1.Outcome_OUTCOME_SUCCEEDED
+		return result
+	case errors.As(err, &notFound) && len(result.GetChanges().GetChanges()) == 0:
+		result.Outcome = agentv1.Outcome_OUTCOME_NOT_FOUND
+	default:
+		result.Outcome = agentv1.Outcome_OUTCOME_FAILED
+	}
+	if !op.write() {
+		result.Payload = nil // half a list is none
+	}
+	result.Message = shortened(err.Error())
+	return result
+}
+
+// guarded turns a panic of the host into a failure: the agent lives on.
+func (e *executor) guarded(ctx context.Context, op operation, into *agentv1.CommandResult) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			e.logger.Error("the host panicked", "operation", op.kind.String(), "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("the host's code panicked (%v); how far it came is not known", p)
+		}
+	}()
+	return op.run(ctx, e.host, into)
+}
+
+func (e *executor) refused(cmd *agentv1.Command, r *refusal) *agentv1.CommandResult {
+	return &agentv1.CommandResult{
+		CommandId: cmd.GetCommandId(), Agent: e.name,
+		Outcome: r.outcome, RefusalReason: r.reason, Message: shortened(r.message),
+	}
+}
+
+func (e *executor) enter() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.inFlight++
+}
+
+func (e *executor) leave() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.inFlight--
+	if e.inFlight == 0 && e.idle != nil {
+		close(e.idle)
+		e.idle = nil
+	}
+}
+
+// drain refuses what comes from now on, and waits until what runs is finished or the grace is over. Then it ends the
+// work's context and waits a little for the host to heed that.
+func (e *executor) drain(grace time.Duration) {
+	e.mu.Lock()
+	close(e.draining)
+	idle := make(chan struct{})
+	e.idle = idle
+	if e.inFlight == 0 {
+		close(idle)
+		e.idle = nil
+	}
+	e.mu.Unlock()
+	defer e.stopWork()
+	if waitFor(idle, grace) {
+		return
+	}
+	e.logger.Warn("commands still run at the end of the grace; they are told to stop", "grace", grace)
+	e.stopWork()
+	if !waitFor(idle, obedience) {
+		e.logger.Error("the host does not heed its context; its work is left behind")
+	}
+}
+
+// obedience is how long a host may take to heed the end of its context.
+const obedience = 3 * time.Second
+
+// waitFor says whether the channel was closed in time.
+func waitFor(done <-chan struct{}, limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+func shortened(message string) string {
+	if utf8.RuneCountInString(message) <= maxMessageLength {
+		return message
+	}
+	return string([]rune(message)[:maxMessageLength-1]) + "…"
+}

@@ -1,0 +1,218 @@
+package servicebusemulator
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// Config is the content of a Config.json, of the same shape as that of Microsoft's emulator.
+type Config struct {
+	UserConfig UserConfig
+}
+
+// UserConfig is the one section of a Config.
+type UserConfig struct {
+	Namespaces []Namespace
+	Logging    *Logging `json:",omitempty"`
+}
+
+// Logging is accepted because files for Microsoft's emulator have it; this one logs to its Logger.
+type Logging struct {
+	Type string
+}
+
+// Namespace is the entities. There is exactly one; its name only serves as a label.
+type Namespace struct {
+	Name   string
+	Queues []Queue `json:",omitempty"`
+	Topics []Topic `json:",omitempty"`
+}
+
+// Queue is a queue. Names of entities are compared without regard to case.
+type Queue struct {
+	Name       string
+	Properties QueueProperties
+}
+
+// Topic is a topic with its subscriptions.
+type Topic struct {
+	Name          string
+	Properties    TopicProperties
+	Subscriptions []Subscription `json:",omitempty"`
+}
+
+// Subscription is a subscription. Without rules it gets every message of its topic; with rules, those that at
+// least one of them selects.
+type Subscription struct {
+	Name       string
+	Properties SubscriptionProperties
+	Rules      []Rule `json:",omitempty"`
+}
+
+// QueueProperties are SubscriptionProperties and TopicProperties together.
+type QueueProperties struct {
+	DeadLetteringOnMessageExpiration bool     `json:",omitempty"`
+	DefaultMessageTimeToLive         Duration `json:",omitzero"`
+	LockDuration                     Duration `json:",omitzero"`
+	MaxDeliveryCount                 int      `json:",omitempty"`
+	RequiresSession                  bool     `json:",omitempty"`
+	MaxSizeInMegabytes               int      `json:",omitempty"`
+	MaxMessageSizeInKilobytes        int      `json:",omitempty"`
+	Unsupported
+}
+
+// TopicProperties are those of a topic. Zero values mean the default.
+type TopicProperties struct {
+	// DefaultMessageTimeToLive is how long messages live unless they say less; default: forever.
+	DefaultMessageTimeToLive Duration `json:",omitzero"`
+	// MaxSizeInMegabytes bounds the memory that the topic's messages take in all subscriptions together, dead-letter
+	// queues included; 1 to 81920; default 256.
+	MaxSizeInMegabytes int `json:",omitempty"`
+	// MaxMessageSizeInKilobytes bounds one message or batch; 1 to 102400; default 256, as on the Standard tier.
+	MaxMessageSizeInKilobytes int `json:",omitempty"`
+	Unsupported
+}
+
+// SubscriptionProperties are those of a subscription. Zero values mean the default.
+type SubscriptionProperties struct {
+	// DeadLetteringOnMessageExpiration moves expired messages to the dead-letter queue; default: they are dropped.
+	DeadLetteringOnMessageExpiration bool `json:",omitempty"`
+	// DefaultMessageTimeToLive is how long messages live unless they or the topic say less; default: forever.
+	DefaultMessageTimeToLive Duration `json:",omitzero"`
+	// LockDuration is how long a message or a session stays locked; up to PT5M; default PT1M.
+	LockDuration Duration `json:",omitzero"`
+	// MaxDeliveryCount is after how many failed deliveries a message is dead-lettered; 1 to 2000; default 10.
+	MaxDeliveryCount int `json:",omitempty"`
+	// RequiresSession has messages received by session only; default false.
+	RequiresSession bool `json:",omitempty"`
+	Unsupported
+}
+
+// Unsupported are settings of Service Bus that this emulator does not have yet. They may be present with the
+// value that turns them off; any other is refused, rather than silently not kept.
+type Unsupported struct {
+	DuplicateDetectionHistoryTimeWindow Duration `json:",omitzero"` // means nothing without RequiresDuplicateDetection
+	RequiresDuplicateDetection          bool     `json:",omitempty"`
+	ForwardTo                           string   `json:",omitempty"`
+	ForwardDeadLetteredMessagesTo       string   `json:",omitempty"`
+	AutoDeleteOnIdle                    Duration `json:",omitzero"`
+}
+
+func (u Unsupported) refuse(path string) error {
+	for name, set := range map[string]bool{
+		"RequiresDuplicateDetection":    u.RequiresDuplicateDetection,
+		"ForwardTo":                     u.ForwardTo != "",
+		"ForwardDeadLetteredMessagesTo": u.ForwardDeadLetteredMessagesTo != "",
+		"AutoDeleteOnIdle":              u.AutoDeleteOnIdle != 0 && !u.AutoDeleteOnIdle.unlimited(),
+	} {
+		if set {
+			return fmt.Errorf("%s.%s: this emulator does not support it yet; remove it or turn it off", path, name)
+		}
+	}
+	return nil
+}
+
+// Rule selects messages of a topic for a subscription.
+type Rule struct {
+	Name       string
+	Properties RuleProperties
+}
+
+// RuleProperties are a rule's filter. FilterType is "Correlation", or "True" for every message.
+type RuleProperties struct {
+	FilterType        string
+	CorrelationFilter *CorrelationFilter `json:",omitempty"`
+	SqlFilter         *json.RawMessage   `json:",omitempty"` // not supported yet
+	Action            *json.RawMessage   `json:",omitempty"` // not supported yet
+}
+
+// CorrelationFilter selects messages that equal it in every part that is set.
+type CorrelationFilter struct {
+	ContentType      string         `json:",omitempty"`
+	CorrelationId    string         `json:",omitempty"`
+	Label            string         `json:",omitempty"` // the message's subject
+	MessageId        string         `json:",omitempty"`
+	ReplyTo          string         `json:",omitempty"`
+	ReplyToSessionId string         `json:",omitempty"`
+	SessionId        string         `json:",omitempty"`
+	To               string         `json:",omitempty"`
+	Properties       map[string]any `json:",omitempty"` // application properties: strings, numbers, booleans
+}
+
+// LoadConfig reads a Config.json.
+func LoadConfig(path string) (Config, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Config{}, fmt.Errorf("emulator config: %w", err)
+	}
+	cfg, err := ParseConfig(data)
+	if err != nil {
+		return Config{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return cfg, nil
+}
+
+// ParseConfig reads the content of a Config.json, in which // and /* */ comments and trailing commas are allowed.
+// Unknown keys, wrong values and unsupported settings are errors that name the key.
+func ParseConfig(data []byte) (Config, error) {
+	plain, err := plainJSON(data)
+	if err != nil {
+		return Config{}, fmt.Errorf("emulator config: %w", err)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(plain))
+	decoder.DisallowUnknownFields()
+	var cfg Config
+	if err := decoder.Decode(&cfg); err != nil {
+		return Config{}, fmt.Errorf("emulator config: %w", describe(plain, err))
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return Config{}, errors.New("emulator config: there is more after the end of the object")
+	}
+	if _, err := cfg.entities(); err != nil {
+		return Config{}, fmt.Errorf("emulator config: %w", err)
+	}
+	return cfg, nil
+}
+
+// describe adds the line to errors that know the byte.
+func describe(data []byte, err error) error {
+	var syntax *json.SyntaxError
+	var wrongType *json.UnmarshalTypeError
+	var offset int64
+	switch {
+	case errors.As(err, &syntax):
+		offset = syntax.Offset
+	case errors.As(err, &wrongType):
+		offset = wrongType.Offset
+	default:
+		return err
+	}
+	return fmt.Errorf("line %d: %w", 1+bytes.Count(data[:min(int(offset), len(data))], []byte("\n")), err)
+}
+
+// Duration is a length of time that is written in ISO 8601, such as PT1M30S or P14D.
+type Duration time.Duration
+
+// unlimited says that the duration is, for us, forever: Service Bus writes it as P10675199DT2H48M5.4775807S.
+func (d Duration) unlimited() bool { return time.Duration(d) >= 100*365*24*time.Hour }
+
+// UnmarshalJSON reads the ISO 8601 form.
+func (d *Duration) UnmarshalJSON(data []byte) error {
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
+		return fmt.Errorf("duration %s is not a string such as \"PT1M\"", data)
+	}
+	parsed, err := parseDuration(text)
+	*d = Duration(parsed)
+	return err
+}
+
+// MarshalJSON writes the ISO 8601 form.
+func (d Duration) MarshalJSON() ([]byte, error) {
+	return fmt.Appendf(nil, "\"PT%gS\"", time.Duration(d).Seconds()), nil
+}

@@ -1,0 +1,244 @@
+// Package node connects links to what their addresses name: topics and queues of the broker, and the nodes
+// $cbs and <entity>/$management. It is the one place that knows links and entities both.
+package node
+
+import (
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/commandcenter/fleet/servicebus-emulator/amqp"
+	"github.com/commandcenter/fleet/servicebus-emulator/broker"
+	"github.com/commandcenter/fleet/servicebus-emulator/management"
+	"github.com/commandcenter/fleet/servicebus-emulator/transport"
+)
+
+const (
+	cbsAddress       = "$cbs"
+	managementSuffix = "/$management"
+)
+
+// Namespace is what all connections share.
+type Namespace struct {
+	Broker *broker.Broker
+	Keys   management.Keys
+	Clock  broker.Clock
+	Logger *slog.Logger
+}
+
+// Connect makes the acceptor for the links of one connection.
+func (n *Namespace) Connect() transport.Acceptor {
+	return &connection{Namespace: n, replies: map[string]*replies{}}
+}
+
+// connection is a client's: its claims, and where its replies go.
+type connection struct {
+	*Namespace
+
+	mu      sync.Mutex
+	replies map[string]*replies // by the address that requests name as reply-to
+	claims  map[string]management.Claim
+}
+
+// Attach connects a link, or refuses it.
+func (c *connection) Attach(l *transport.Link) {
+	a := l.Request()
+	receiving := a.Role == amqp.RoleReceiver // the peer
+	address := addressOf(a)
+	entity, isManagement := cutSuffixFold(address, managementSuffix)
+	switch {
+	case address == cbsAddress:
+		c.attachRequests(l, receiving, c.putToken)
+	case !c.mayUse(address):
+		l.Refuse(amqp.Errorf(amqp.ErrUnauthorizedAccess,
+			"no valid token for '%s' was put on this connection", address))
+	case isManagement:
+		c.attachManagement(l, receiving, entity)
+	case receiving:
+		c.attachReceiver(l, address)
+	default:
+		c.attachSender(l, address)
+	}
+}
+
+// addressOf answers the path of the node that a link leads to. Some clients send a URL.
+func addressOf(a *amqp.Attach) string {
+	t := a.Target
+	if a.Role == amqp.RoleReceiver {
+		t = a.Source
+	}
+	if t == nil {
+		return ""
+	}
+	address := t.Address
+	if _, rest, ok := strings.Cut(address, "://"); ok {
+		_, address, _ = strings.Cut(rest, "/")
+	}
+	return strings.Trim(address, "/")
+}
+
+func cutSuffixFold(s, suffix string) (string, bool) {
+	if len(s) >= len(suffix) && strings.EqualFold(s[len(s)-len(suffix):], suffix) {
+		return s[:len(s)-len(suffix)], true
+	}
+	return s, false
+}
+
+func (c *connection) mayUse(address string) bool {
+	if len(c.Keys) == 0 {
+		return true
+	}
+	now := c.Clock.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, claim := range c.claims {
+		if claim.Covers(address, now) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *connection) putToken(r *management.Request) management.Response {
+	response, claim := management.PutToken(c.Keys, r, c.Clock.Now())
+	if claim != nil {
+		c.mu.Lock()
+		if c.claims == nil {
+			c.claims = map[string]management.Claim{}
+		}
+		c.claims[claim.Path] = *claim
+		c.mu.Unlock()
+	}
+	return response
+}
+
+func (c *connection) attachManagement(l *transport.Link, receiving bool, entity string) {
+	q := c.Broker.Queue(entity)
+	if q == nil && c.Broker.Destination(entity) == nil {
+		l.Refuse(notFound(entity))
+		return
+	}
+	c.attachRequests(l, receiving, func(r *management.Request) management.Response {
+		return management.Operate(q, r)
+	})
+}
+
+func notFound(entity string) *amqp.Error {
+	return amqp.Errorf(amqp.ErrNotFound, "the messaging entity '%s' could not be found", entity)
+}
+
+func (c *connection) attachSender(l *transport.Link, address string) {
+	d := c.Broker.Destination(address)
+	if d == nil {
+		l.Refuse(notFound(address))
+		return
+	}
+	l.AcceptSink(sender{d}, transport.Reply{MaxMessageSize: uint64(d.MaxMessageSize())})
+}
+
+// batchFormat marks a message whose data sections are messages.
+const batchFormat = 0x80013700
+
+// sender takes the messages of a link to a topic or queue.
+type sender struct{ to *broker.Destination }
+
+// Receive publishes.
+func (s sender) Receive(format uint32, payload []byte) *amqp.Error {
+	if format == batchFormat {
+		return s.to.PublishBatch(payload)
+	}
+	return s.to.Publish(payload)
+}
+
+func (c *connection) attachReceiver(l *transport.Link, address string) {
+	q := c.Broker.Queue(address)
+	if q == nil {
+		l.Refuse(notFound(address))
+		return
+	}
+	filter, sessionful := sessionFilter(l.Request())
+	switch {
+	case q.RequiresSession() && !sessionful:
+		l.Refuse(amqp.Errorf(amqp.ErrNotAllowed,
+			"'%s' requires sessions; a receiver without one cannot be created on it", address))
+	case !q.RequiresSession() && sessionful:
+		l.Refuse(amqp.Errorf(amqp.ErrNotAllowed,
+			"'%s' does not use sessions; a receiver with one cannot be created on it", address))
+	case !sessionful:
+		r := newReceiver(l, q)
+		r.consumer = q.Consume(r.options())
+		l.OnDetach(r.consumer.Close)
+		l.AcceptSource(r, transport.Reply{})
+	case filter.next:
+		c.acceptNext(l, q, filter)
+	default:
+		r := newReceiver(l, q)
+		consumer, err := q.AcceptSession(filter.id, r.options())
+		if err != nil {
+			l.Refuse(err)
+			return
+		}
+		filter.accept(l, r, consumer)
+	}
+}
+
+const (
+	sessionFilterName = "com.microsoft:session-filter"
+	// defaultAcceptTimeout is how long a client that does not say waits for a free session.
+	defaultAcceptTimeout = 60 * time.Second
+)
+
+// session is which session a client asks for.
+type session struct {
+	id         string
+	next       bool // any that is free
+	descriptor any  // nil: the filter was not described
+}
+
+func sessionFilter(a *amqp.Attach) (session, bool) {
+	value, ok := a.Source.Filter.Get(sessionFilterName)
+	if !ok {
+		return session{}, false
+	}
+	var s session
+	if described, ok := value.(amqp.Described); ok {
+		s.descriptor, value = described.Descriptor, described.Value
+	}
+	id, named := value.(string)
+	s.id, s.next = id, !named
+	return s, true
+}
+
+func (c *connection) acceptNext(l *transport.Link, q *broker.Queue, filter session) {
+	timeout := defaultAcceptTimeout
+	value, _ := l.Request().Properties.Get("com.microsoft:timeout")
+	if ms, ok := value.(uint32); ok {
+		timeout = time.Duration(ms) * time.Millisecond
+	}
+	r := newReceiver(l, q)
+	cancel := q.AcceptNextSession(timeout, r.options(), func(consumer *broker.Consumer, err *amqp.Error) {
+		if err != nil {
+			l.Refuse(err)
+			return
+		}
+		filter.accept(l, r, consumer)
+	})
+	l.OnDetach(cancel)
+}
+
+// accept attaches a receiver to the session it got.
+func (s session) accept(l *transport.Link, r *receiver, consumer *broker.Consumer) {
+	r.consumer = consumer
+	var value any = consumer.SessionID()
+	if s.descriptor != nil {
+		value = amqp.Described{Descriptor: s.descriptor, Value: value}
+	}
+	l.AcceptSource(r, transport.Reply{
+		Filter: amqp.Map{{Key: amqp.Symbol(sessionFilterName), Value: value}},
+		Properties: amqp.Map{
+			{Key: "com.microsoft:locked-until-utc", Value: management.Ticks(consumer.LockedUntil())},
+		},
+	})
+	l.OnDetach(consumer.Close) // at once, if the client gave up meanwhile
+}

@@ -1,0 +1,59 @@
+// Package agenthttp is how services of ours speak HTTP to agents: which URLs are allowed, and a client that never sends twice.
+package agenthttp
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// ParseBaseURL checks an agent's base URL: http or https with a host, no user info, query or fragment, and no address
+// that leads to a cloud's metadata service or stays on one link.
+func ParseBaseURL(text string) (*url.URL, error) {
+	base, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("is not a URL: %w", errors.Unwrap(err))
+	case base.Scheme != "http" && base.Scheme != "https":
+		return nil, errors.New("must begin with http:// or https://")
+	case base.Hostname() == "":
+		return nil, errors.New("must name a host")
+	case base.User != nil:
+		return nil, errors.New("must not hold user info; the agent's credential is configured in the gateway")
+	case base.Fragment != "" || base.RawQuery != "" || base.ForceQuery:
+		return nil, errors.New("must have neither query nor fragment")
+	}
+	if port := base.Port(); port == "0" || strings.HasSuffix(base.Host, ":") {
+		return nil, errors.New("must have a usable port, or none")
+	}
+	if ip, err := netip.ParseAddr(base.Hostname()); err == nil {
+		if err := CheckAddress(ip); err != nil {
+			return nil, err
+		}
+	}
+	base.Path = strings.TrimRight(base.Path, "/")
+	return base, nil
+}
+
+// metadataAddresses are those of clouds' metadata services which are not link-local.
+var metadataAddresses = []netip.Addr{
+	netip.MustParseAddr("fd00:ec2::254"),
+	netip.MustParseAddr("168.63.129.16"),
+	netip.MustParseAddr("100.100.100.200"),
+}
+
+// CheckAddress refuses addresses that no agent has. It is asked again for what a name resolves to.
+func CheckAddress(ip netip.Addr) error {
+	ip = ip.Unmap().WithZone("")
+	if ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() {
+		return fmt.Errorf("must not lead to %s: link-local, multicast and unspecified addresses are refused", ip)
+	}
+	for _, metadata := range metadataAddresses {
+		if ip == metadata {
+			return fmt.Errorf("must not lead to %s: it is a metadata service", ip)
+		}
+	}
+	return nil
+}

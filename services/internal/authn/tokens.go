@@ -1,0 +1,155 @@
+package authn
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// reloadInterval is how often the file is looked at.
+const reloadInterval = 2 * time.Second
+
+type hash [sha256.Size]byte
+
+// Tokens knows the principals by the SHA-256 of their tokens.
+type Tokens struct {
+	path       string // empty: everybody is LocalPrincipal
+	logger     *slog.Logger
+	principals atomic.Pointer[map[hash]Principal]
+	content    []byte // as last read; only Run and Open touch it
+}
+
+// Local lets everybody in as LocalPrincipal. Only for listeners on loopback.
+func Local() *Tokens { return &Tokens{} }
+
+// Open reads a token file: a YAML list of entries with sha256 (hex), principal and role.
+// Tokens are long random texts, so a plain hash hides them well: printf %s "$token" | sha256sum.
+func Open(path string, logger *slog.Logger) (*Tokens, error) {
+	tokens := &Tokens{path: path, logger: logger}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("the token file cannot be read: %w", err)
+	}
+	if err := tokens.take(content); err != nil {
+		return nil, err
+	}
+	return tokens, nil
+}
+
+// Required tells whether callers must present a token.
+func (t *Tokens) Required() bool { return t.path != "" }
+
+// Authenticate finds the principal of a token. Where none is required, everybody is LocalPrincipal.
+func (t *Tokens) Authenticate(token string) (Principal, bool) {
+	if !t.Required() {
+		return LocalPrincipal, true
+	}
+	// Looking up the hash takes a time that tells nothing about any token.
+	principal, ok := (*t.principals.Load())[sha256.Sum256([]byte(token))]
+	return principal, ok
+}
+
+// Run reloads the file when it changes, until the context ends. A file that became bad is logged, and the last good one stays.
+func (t *Tokens) Run(ctx context.Context) error {
+	if !t.Required() {
+		<-ctx.Done()
+		return nil
+	}
+	ticker := time.NewTicker(reloadInterval)
+	defer ticker.Stop()
+	complained := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		err := t.reload()
+		switch {
+		case err == nil:
+			complained = ""
+		case err.Error() != complained:
+			complained = err.Error()
+			t.logger.Error("the token file is bad; the last good one stays in force", "file", t.path, "error", err)
+		}
+	}
+}
+
+func (t *Tokens) reload() error {
+	content, err := os.ReadFile(t.path)
+	if err != nil || bytes.Equal(content, t.content) {
+		return err
+	}
+	if err := t.take(content); err != nil {
+		return err
+	}
+	t.logger.Info("tokens reloaded", "file", t.path, "principals", len(*t.principals.Load()))
+	return nil
+}
+
+func (t *Tokens) take(content []byte) error {
+	principals, err := parse(content)
+	if err != nil {
+		return fmt.Errorf("token file %s: %w", t.path, err)
+	}
+	t.principals.Store(&principals)
+	t.content = content
+	return nil
+}
+
+type entry struct {
+	SHA256    string `yaml:"sha256"`
+	Principal string `yaml:"principal"`
+	Role      Role   `yaml:"role"`
+}
+
+func parse(content []byte) (map[hash]Principal, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(content))
+	decoder.KnownFields(true)
+	var entries []entry
+	if err := decoder.Decode(&entries); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if len(entries) == 0 {
+		return nil, errors.New("it holds no entry, so nobody could call; each needs sha256, principal and role")
+	}
+	principals := make(map[hash]Principal, len(entries))
+	for i, entry := range entries {
+		key, err := entry.check()
+		if err != nil {
+			return nil, fmt.Errorf("entry %d: %w", i+1, err)
+		}
+		if other, taken := principals[key]; taken {
+			return nil, fmt.Errorf("entry %d: sha256 is that of %s too; every token belongs to one principal", i+1, other.Name)
+		}
+		principals[key] = Principal{Name: entry.Principal, Role: entry.Role}
+	}
+	return principals, nil
+}
+
+func (e entry) check() (hash, error) {
+	var key hash
+	raw, err := hex.DecodeString(e.SHA256)
+	if err != nil || len(raw) != len(key) {
+		return key, errors.New("sha256 must be the 64 hexadecimal digits of the token's SHA-256")
+	}
+	copy(key[:], raw)
+	if e.Principal == "" || len(e.Principal) > 256 {
+		return key, errors.New("principal must be 1 to 256 characters")
+	}
+	if !slices.Contains(roles, e.Role) {
+		return key, fmt.Errorf("role %q is none of %v", e.Role, roles)
+	}
+	return key, nil
+}

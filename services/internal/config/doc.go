@@ -1,0 +1,3 @@
+// Package config loads a service's settings: defaults, then a YAML file, then the environment, then -set flags.
+// A key nobody knows is refused by name, wherever it comes from; so is a value that cannot be read.
+package config

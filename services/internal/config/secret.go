@@ -1,0 +1,41 @@
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+)
+
+const redacted = "[redacted]"
+
+// Secret is a text that no log, error or printout shows.
+type Secret string
+
+// Reveal returns the secret itself.
+func (s Secret) Reveal() string { return string(s) }
+
+// String hides the secret.
+func (s Secret) String() string { return redacted }
+
+// GoString hides the secret from %#v.
+func (s Secret) GoString() string { return redacted }
+
+// LogValue hides the secret from slog.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// MarshalText hides the secret from JSON, YAML and the like.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
+// ReadSecretFile reads the secret in a file; surrounding white space does not count. Errors name the key.
+func ReadSecretFile(key, path string) (Secret, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("%s: the secret file cannot be read: %w", key, err)
+	}
+	text := strings.TrimSpace(string(raw))
+	if text == "" {
+		return "", fmt.Errorf("%s: the secret file %s is empty", key, path)
+	}
+	return Secret(text), nil
+}
