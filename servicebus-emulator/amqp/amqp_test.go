@@ -66,13 +66,22 @@ func TestRoundTrips(t *testing.T) {
 	long := strings.Repeat("x", 300)
 	for _, v := range []any{
 		long, Symbol(long), []byte(long), math.Inf(1), int64(math.MinInt64), uint64(math.MaxUint64), at,
-		Decimal{1, 2, 3, 4}, Decimal(make([]byte, 8)), Decimal(make([]byte, 16)),
+		Decimal{1, 2, 3, 4},
+		Decimal(make([]byte, 8)), Decimal(make([]byte, 16)),
 		List{nil, List{Map{{int64(1), List{"x"}}, {Symbol("s"), nil}}}},
-		Array{codeSym32, []any{Symbol("a"), Symbol(long)}}, Array{codeUUID, []any{UUID{1}, UUID{2}}},
-		Array{codeSym8, []any{Symbol("a")}}, Array{codeStr8, []any{"a", ""}}, Array{codeBin32, []any{[]byte("a")}},
-		Array{codeTimestamp, []any{at, at}}, Array{codeBool, []any{true, false}}, Array{codeSmallInt, []any{int32(-3)}},
-		Array{codeSmallUint, []any{uint32(3)}}, Array{codeSmallLong, []any{int64(-3)}}, Array{codeUint, []any{uint32(9)}},
-		Array{codeList32, []any{List{"a"}, List{}}}, Array{codeMap32, []any{Map{{"a", nil}}}},
+		Array{codeSym32, []any{Symbol("a"), Symbol(long)}},
+		Array{codeUUID, []any{UUID{1}, UUID{2}}},
+		Array{codeSym8, []any{Symbol("a")}},
+		Array{codeStr8, []any{"a", ""}},
+		Array{codeBin32, []any{[]byte("a")}},
+		Array{codeTimestamp, []any{at, at}},
+		Array{codeBool, []any{true, false}},
+		Array{codeSmallInt, []any{int32(-3)}},
+		Array{codeSmallUint, []any{uint32(3)}},
+		Array{codeSmallLong, []any{int64(-3)}},
+		Array{codeUint, []any{uint32(9)}},
+		Array{codeList32, []any{List{"a"}, List{}}},
+		Array{codeMap32, []any{Map{{"a", nil}}}},
 		Described{Symbol("x:y"), Described{uint64(1), "z"}},
 	} {
 		got, err := DecodeValue(AppendValue(nil, v))

@@ -212,10 +212,11 @@ func (q *Queue) expire(m *message) {
 
 // moveToDeadLetter moves a message that is in no lane and not locked, with properties set on it.
 func (q *Queue) moveToDeadLetter(m *message, reason, description string, set amqp.Map) {
-	set = append(amqp.Map{
+	// The reason comes last, over anything of that name: clients rely on its being text.
+	set = append(append(amqp.Map{}, set...), amqp.Map{
 		{Key: "DeadLetterReason", Value: reason},
 		{Key: "DeadLetterErrorDescription", Value: description},
-	}, set...)
+	}...)
 	moved := &message{
 		sequence: m.sequence, enqueuedSequence: m.enqueuedSequence, enqueuedAt: m.enqueuedAt,
 		ttl: m.ttl, deliveryCount: m.deliveryCount, deadLetterSource: q.path,

@@ -93,7 +93,9 @@ func TestDeadLetterKeepsReasonAndProperties(t *testing.T) {
 	c := b.consume()
 	b.send(draft{body: "a"})
 	d := b.expect(c, "a")[0]
-	b.ok(b.queue.DeadLetter(d.Token, "why", "because", amqp.Map{{Key: amqp.Symbol("k"), Value: int32(1)}}))
+	b.ok(b.queue.DeadLetter(d.Token, "why", "because", amqp.Map{
+		{Key: amqp.Symbol("k"), Value: int32(1)}, {Key: amqp.Symbol("DeadLetterReason"), Value: int32(1)},
+	}))
 	if got := b.deadLetters(); len(got) != 1 || got[0] != [2]string{"why", "because"} {
 		t.Errorf("dead letters %q", got)
 	}

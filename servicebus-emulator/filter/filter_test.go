@@ -21,7 +21,10 @@ func TestCorrelation(t *testing.T) {
 			GroupID: "g", HasGroupID: true, To: "To",
 		},
 		application: amqp.Map{
-			{Key: "Text", Value: "a"}, {Key: "int", Value: int32(5)}, {Key: "flag", Value: true}, {Key: "float", Value: 1.5},
+			{Key: "Text", Value: "a"},
+			{Key: "int", Value: int32(5)},
+			{Key: "flag", Value: true},
+			{Key: "float", Value: 1.5},
 			{Key: "null", Value: nil},
 		},
 	}

@@ -187,6 +187,8 @@ const (
 	sessionFilterName = "com.microsoft:session-filter"
 	// defaultAcceptTimeout is how long a client that does not say waits for a free session.
 	defaultAcceptTimeout = 60 * time.Second
+	// maxAnswerLead is how much earlier than the client asked it is told that there is no free session, at most.
+	maxAnswerLead = 50 * time.Millisecond
 )
 
 // session is which session a client asks for.
@@ -215,6 +217,8 @@ func (c *connection) acceptNext(l *transport.Link, q *broker.Queue, filter sessi
 	value, _ := l.Request().Properties.Get("com.microsoft:timeout")
 	if ms, ok := value.(uint32); ok {
 		timeout = time.Duration(ms) * time.Millisecond
+		// The client stops listening at about that time, so the answer has to be on its way a little before.
+		timeout -= min(timeout/20, maxAnswerLead)
 	}
 	r := newReceiver(l, q)
 	cancel := q.AcceptNextSession(timeout, r.options(), func(consumer *broker.Consumer, err *amqp.Error) {

@@ -24,8 +24,9 @@ func (c *connection) attachRequests(
 		return
 	}
 	r := &replies{link: l}
-	var address string
-	if t := l.Request().Target; t != nil {
+	// Clients name as reply-to the address of their end of the link or, if they gave it none, the link.
+	address := l.Request().Name
+	if t := l.Request().Target; t != nil && t.Address != "" {
 		address = t.Address
 	}
 	c.mu.Lock()

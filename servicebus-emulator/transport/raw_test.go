@@ -150,6 +150,35 @@ func TestDispositionOfAllIDs(t *testing.T) {
 	}
 }
 
+// Credit alone is not enough: the session's window counts too.
+func TestWindowOfThePeer(t *testing.T) {
+	out := &store{}
+	out.add(t, true, []byte("1"), []byte("2"), []byte("3"))
+	r := dial(t, out.accept)
+	r.frame(amqp.Attach{Name: "a", Role: amqp.RoleReceiver})
+	r.read()
+	open := func(next, window uint32) {
+		r.frame(amqp.Flow{HasNextIncomingID: true, NextIncomingID: next, IncomingWindow: window, OutgoingWindow: 100})
+	}
+	open(0, 0)
+	r.frame(amqp.Flow{
+		HasNextIncomingID: true, OutgoingWindow: 100, HasHandle: true, HasLinkCredit: true, LinkCredit: 5, Echo: true,
+	})
+	if f, ok := r.read().(amqp.Flow); !ok || f.LinkCredit != 5 {
+		t.Fatalf("%+v", f)
+	}
+	for id := range uint32(3) {
+		open(id, 1)
+		if got, ok := r.read().(amqp.Transfer); !ok || got.DeliveryID != id {
+			t.Fatalf("%+v", got)
+		}
+		r.frame(amqp.Flow{HasNextIncomingID: true, NextIncomingID: id + 1, OutgoingWindow: 100, Echo: true})
+		if _, ok := r.read().(amqp.Flow); !ok {
+			t.Fatal("more than the window was sent")
+		}
+	}
+}
+
 // Consecutive transfers that arrive together are confirmed together.
 func TestAcksAreJoined(t *testing.T) {
 	r := dial(t, func(l *Link) {

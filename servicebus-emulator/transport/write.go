@@ -122,6 +122,7 @@ func (c *Conn) pumpLink(l *Link) {
 	c.mu.Lock()
 	if l.state != linkAttached {
 		c.mu.Unlock()
+		l.source.Undelivered(0)
 		return
 	}
 	for _, d := range batch {

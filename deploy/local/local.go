@@ -1,0 +1,199 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/commandcenter/fleet/agent/fleet"
+	"github.com/commandcenter/fleet/deploy/entities"
+	servicebusemulator "github.com/commandcenter/fleet/servicebus-emulator"
+	"github.com/commandcenter/fleet/services/heartbeat"
+	operatorgateway "github.com/commandcenter/fleet/services/operator-gateway"
+	"github.com/commandcenter/fleet/services/registry"
+)
+
+// Config says what runs and where. All of it listens on loopback only.
+type Config struct {
+	// Dir holds the database; it is made if need be.
+	Dir string
+	// REST is the gateway's address, host:port.
+	REST string
+	// AnyPorts lets everything but REST listen where there is room, instead of on its usual port.
+	AnyPorts bool
+	// HeartbeatInterval is the agents', and three of them the age from which a heartbeat is stale. Zero: 30 s.
+	HeartbeatInterval time.Duration
+	// WriteBudget is how long a write may take. Zero: the gateway's default.
+	WriteBudget time.Duration
+	// Agents are the simulated agents.
+	Agents []fleet.Agent
+	// Log receives the services' log.
+	Log io.Writer
+	// LogLevel is debug, info, warn or error.
+	LogLevel string
+}
+
+// System is what runs.
+type System struct {
+	// REST is the gateway's base URL; Metrics the admin address of each service.
+	REST    string
+	Metrics map[string]string
+	// Bus is the connection string of the emulator, for agents of your own. It holds no real key.
+	Bus      string
+	Database string
+	Fleet    *fleet.Fleet
+
+	emulator *servicebusemulator.Emulator
+	cancel   context.CancelFunc
+	failed   chan error // at most one per service
+	services sync.WaitGroup
+}
+
+// Start starts everything in order, and returns once the gateway serves. Stop it with Close.
+func Start(ctx context.Context, cfg Config) (_ *System, err error) {
+	if err := os.MkdirAll(cfg.Dir, 0o755); err != nil {
+		return nil, err
+	}
+	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s := &System{cancel: cancel, failed: make(chan error, 3), Metrics: map[string]string{}, Database: filepath.Join(cfg.Dir, "fleet.db")}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	if err := s.startEmulator(cfg); err != nil {
+		return nil, err
+	}
+	registryAddress, err := s.startRegistry(ctx, runCtx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.startHeartbeat(ctx, runCtx, cfg, registryAddress); err != nil {
+		return nil, err
+	}
+	if err := s.startGateway(ctx, runCtx, cfg, registryAddress); err != nil {
+		return nil, err
+	}
+	s.Fleet, err = fleet.Start(ctx, fleet.Config{
+		ConnectionString: s.Bus, Agents: cfg.Agents, HeartbeatInterval: cfg.HeartbeatInterval, Logger: cfg.logger("agents"),
+	})
+	return s, err
+}
+
+// Failed receives the error of a service that ended by itself.
+func (s *System) Failed() <-chan error { return s.failed }
+
+// Close stops everything, agents first, and waits for it.
+func (s *System) Close() error {
+	if s.Fleet != nil {
+		s.Fleet.Close()
+	}
+	s.cancel()
+	s.services.Wait()
+	if s.emulator != nil {
+		return s.emulator.Close()
+	}
+	return nil
+}
+
+func (s *System) startEmulator(cfg Config) error {
+	topics, err := entities.Config()
+	if err != nil {
+		return err
+	}
+	s.emulator, err = servicebusemulator.Start(topics, servicebusemulator.Options{
+		Listen: cfg.address("127.0.0.1:5672"), Logger: cfg.logger("servicebus-emulator"),
+	})
+	if err != nil {
+		return fmt.Errorf("emulator: %w", err)
+	}
+	s.Bus = s.emulator.ConnectionString()
+	return nil
+}
+
+func (s *System) startRegistry(ctx, runCtx context.Context, cfg Config) (string, error) {
+	settings := registry.DefaultConfig()
+	settings.GRPC.Listen, settings.Admin.Listen = cfg.address(settings.GRPC.Listen), cfg.address(settings.Admin.Listen)
+	settings.Database.URL, settings.Database.Migrate = "sqlite:"+s.Database, true
+	settings.Logger = cfg.logger("registry")
+	ready := make(chan registry.Endpoints, 1)
+	settings.Ready = func(at registry.Endpoints) { ready <- at }
+	at, err := launch(ctx, s, "registry", ready, func() error { return registry.Run(runCtx, settings) })
+	s.Metrics["registry"] = at.Admin
+	return at.GRPC, err
+}
+
+func (s *System) startHeartbeat(ctx, runCtx context.Context, cfg Config, registryAddress string) error {
+	settings := heartbeat.DefaultConfig()
+	settings.GRPC.Listen, settings.Admin.Listen = cfg.address(settings.GRPC.Listen), cfg.address(settings.Admin.Listen)
+	settings.Registry.Target, settings.Bus.ConnectionString = registryAddress, secret(s.Bus)
+	settings.Logger = cfg.logger("heartbeat")
+	ready := make(chan heartbeat.Endpoints, 1)
+	settings.Ready = func(at heartbeat.Endpoints) { ready <- at }
+	at, err := launch(ctx, s, "heartbeat", ready, func() error { return heartbeat.Run(runCtx, settings) })
+	s.Metrics["heartbeat"] = at.Admin
+	return err
+}
+
+func (s *System) startGateway(ctx, runCtx context.Context, cfg Config, registryAddress string) error {
+	settings := operatorgateway.DefaultConfig()
+	settings.REST.Listen = cfg.REST
+	settings.GRPC.Listen, settings.Admin.Listen = cfg.address(settings.GRPC.Listen), cfg.address(settings.Admin.Listen)
+	settings.Registry.Target, settings.Bus.ConnectionString = registryAddress, secret(s.Bus)
+	if cfg.HeartbeatInterval > 0 {
+		settings.Routing.MaxHeartbeatAge = 3 * cfg.HeartbeatInterval
+	}
+	if cfg.WriteBudget > 0 {
+		settings.Budgets.Write = cfg.WriteBudget
+	}
+	settings.Logger = cfg.logger("operator-gateway")
+	ready := make(chan operatorgateway.Endpoints, 1)
+	settings.Ready = func(at operatorgateway.Endpoints) { ready <- at }
+	at, err := launch(ctx, s, "operator-gateway", ready, func() error { return operatorgateway.Run(runCtx, settings) })
+	s.REST, s.Metrics["operator-gateway"] = "http://"+at.REST, at.Admin
+	return err
+}
+
+// launch runs a service beside the others and waits until it is ready.
+func launch[E any](ctx context.Context, s *System, name string, ready <-chan E, run func() error) (E, error) {
+	s.services.Go(func() {
+		if err := run(); err != nil {
+			s.failed <- fmt.Errorf("%s: %w", name, err)
+		}
+	})
+	var nothing E
+	select {
+	case at := <-ready:
+		return at, nil
+	case err := <-s.failed:
+		return nothing, err
+	case <-ctx.Done():
+		return nothing, ctx.Err()
+	}
+}
+
+// address is where something listens: on its usual port, or wherever there is room.
+func (c Config) address(usual string) string {
+	if c.AnyPorts {
+		return "127.0.0.1:0"
+	}
+	return usual
+}
+
+func (c Config) logger(service string) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
+		level = slog.LevelInfo
+	}
+	out := c.Log
+	if out == nil {
+		out = io.Discard
+	}
+	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level})).With("service", service)
+}

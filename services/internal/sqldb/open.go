@@ -1,0 +1,128 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"runtime"
+	"strings"
+	"time"
+
+	_ "github.com/microsoft/go-mssqldb" // registers "sqlserver"
+	_ "modernc.org/sqlite"              // registers "sqlite"
+)
+
+// Dialect names the set of statements a database understands.
+type Dialect string
+
+// The dialects; each is also the name of its folder of statements.
+const (
+	SQLServer Dialect = "sqlserver"
+	SQLite    Dialect = "sqlite"
+)
+
+// Pool limits. Azure drops connections that idle for 30 min.
+const (
+	maxConnections  = 16
+	connMaxLifetime = 20 * time.Minute
+)
+
+// DB is one database with its statements.
+type DB struct {
+	Dialect    Dialect
+	statements map[string]string
+	// read and write are one pool for SQL Server. SQLite has a single writer, so that writers queue here and not in the file.
+	read, write *sql.DB
+}
+
+// CheckURL tells what is wrong with a database URL, without connecting.
+func CheckURL(text string) error {
+	_, _, err := source(text)
+	return err
+}
+
+// Open prepares the pool; statements holds <dialect>/<name>.sql. Nothing is connected to until the first statement.
+func Open(text string, statements fs.FS) (*DB, error) {
+	dialect, name, err := source(text)
+	if err != nil {
+		return nil, err
+	}
+	db := &DB{Dialect: dialect}
+	if db.statements, err = Statements(statements, dialect); err != nil {
+		return nil, err
+	}
+	if db.write, err = sql.Open(string(dialect), name); err != nil {
+		return nil, err
+	}
+	db.read = db.write
+	db.write.SetConnMaxLifetime(connMaxLifetime)
+	db.write.SetMaxOpenConns(maxConnections)
+	if dialect == SQLite {
+		if db.read, err = sql.Open(string(dialect), name+"&_pragma=query_only(1)"); err != nil {
+			return nil, err
+		}
+		db.write.SetMaxOpenConns(1)
+		db.write.SetConnMaxLifetime(0)
+		db.read.SetMaxOpenConns(max(4, runtime.NumCPU()))
+		db.read.SetMaxIdleConns(max(4, runtime.NumCPU()))
+	}
+	return db, nil
+}
+
+// source turns a URL into a driver's data source name.
+func source(text string) (Dialect, string, error) {
+	if path, ok := strings.CutPrefix(text, "sqlite:"); ok {
+		if path == "" || strings.ContainsAny(path, "?#") {
+			return "", "", errors.New("must be sqlite:<path of a file>, without parameters")
+		}
+		// A transaction that will write takes its lock at once, so that two never wait for each other to give way.
+		return SQLite, "file:" + (&url.URL{Path: path}).EscapedPath() +
+			"?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)", nil
+	}
+	parsed, err := url.Parse(text)
+	if err != nil || parsed.Scheme != "sqlserver" || parsed.Host == "" {
+		return "", "", errors.New("must be sqlserver://user:password@host?database=name&encrypt=true or sqlite:<path of a file>")
+	}
+	if parsed.Query().Get("encrypt") == "" {
+		return "", "", errors.New("must state encrypt (true, or disable where the network itself protects the traffic)")
+	}
+	return SQLServer, text, nil
+}
+
+// Close closes the pool.
+func (db *DB) Close() error {
+	if db.read != db.write {
+		return errors.Join(db.read.Close(), db.write.Close())
+	}
+	return db.write.Close()
+}
+
+// Ping tells whether the database answers.
+func (db *DB) Ping(ctx context.Context) error { return db.read.PingContext(ctx) }
+
+// Writer is the pool that migrations run on.
+func (db *DB) Writer() *sql.DB { return db.write }
+
+// Statements reads a dialect's statements by name.
+func Statements(files fs.FS, dialect Dialect) (map[string]string, error) {
+	found := map[string]string{}
+	names, err := fs.Glob(files, string(dialect)+"/*.sql")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, err
+		}
+		short := strings.TrimSuffix(strings.TrimPrefix(name, string(dialect)+"/"), ".sql")
+		found[short] = string(text)
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("no statements for %s", dialect)
+	}
+	return found, nil
+}

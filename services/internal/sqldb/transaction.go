@@ -1,0 +1,176 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	mssql "github.com/microsoft/go-mssqldb"
+	"modernc.org/sqlite"
+)
+
+// attempts bounds how often a whole transaction is run.
+const attempts = 5
+
+// Tx runs statements by name within a transaction.
+type Tx struct {
+	tx *sql.Tx
+	db *DB
+}
+
+// View runs statements that change nothing: it always rolls back.
+func (db *DB) View(ctx context.Context, run func(*Tx) error) error {
+	return db.once(ctx, db.read, false, run)
+}
+
+// Change runs statements that change something, and commits. It is run again, whole, after a passing failure; so run must be
+// idempotent and keep nothing from an earlier attempt.
+func (db *DB) Change(ctx context.Context, run func(*Tx) error) error {
+	for attempt := 1; ; attempt++ {
+		err := db.once(ctx, db.write, true, run)
+		if err == nil || attempt == attempts || !Transient(err) {
+			return err
+		}
+		pause := time.NewTimer(time.Duration(attempt) * (10 + rand.N(time.Duration(40))) * time.Millisecond)
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return errors.Join(err, ctx.Err())
+		case <-pause.C:
+		}
+	}
+}
+
+func (db *DB) once(ctx context.Context, pool *sql.DB, commit bool, run func(*Tx) error) error {
+	tx, err := pool.BeginTx(ctx, &sql.TxOptions{ReadOnly: !commit && db.Dialect == SQLite})
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // after a commit it does nothing; after a failure the failure is what counts
+	if err := run(&Tx{tx: tx, db: db}); err != nil {
+		return err
+	}
+	if !commit {
+		return nil
+	}
+	return tx.Commit()
+}
+
+// Rows runs a named statement and calls scan for every row. Rows are read to the end and late errors returned.
+func (t *Tx) Rows(ctx context.Context, name string, scan func(scan func(dest ...any) error) error, args ...any) error {
+	text, err := t.statement(name)
+	if err != nil {
+		return err
+	}
+	rows, err := t.tx.QueryContext(ctx, text, args...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows.Scan); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// Row runs a named statement that gives at most one row, and tells whether it did.
+func (t *Tx) Row(ctx context.Context, name string, dest []any, args ...any) (bool, error) {
+	found := false
+	err := t.Rows(ctx, name, func(scan func(...any) error) error {
+		found = true
+		return scan(dest...)
+	}, args...)
+	return found, err
+}
+
+// Exec runs a named statement and tells how many rows it changed.
+func (t *Tx) Exec(ctx context.Context, name string, args ...any) (int64, error) {
+	text, err := t.statement(name)
+	if err != nil {
+		return 0, err
+	}
+	result, err := t.tx.ExecContext(ctx, text, args...)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", name, err)
+	}
+	return result.RowsAffected()
+}
+
+// ExecText runs a statement that had to be put together, such as an INSERT with columns known only from configuration.
+func (t *Tx) ExecText(ctx context.Context, text string, args ...any) error {
+	_, err := t.tx.ExecContext(ctx, text, args...)
+	return err
+}
+
+func (t *Tx) statement(name string) (string, error) {
+	text, ok := t.db.statements[name]
+	if !ok {
+		return "", fmt.Errorf("no statement %s for %s", name, t.db.Dialect)
+	}
+	return text, nil
+}
+
+// transientNumbers of SQL Server: deadlock victim, and Azure SQL's busy, failing over and throttled.
+var transientNumbers = map[int32]bool{1205: true, 40197: true, 40501: true, 40613: true, 49918: true, 49919: true, 49920: true}
+
+// uniqueNumbers are violations of a unique index or constraint: another transaction inserted first.
+var uniqueNumbers = map[int32]bool{2627: true, 2601: true}
+
+// SQLite's result codes, without their extension.
+const (
+	sqliteBusy       = 5
+	sqliteLocked     = 6
+	sqliteConstraint = 19
+	sqliteUnique     = 2067
+	sqliteRowidTaken = 1555
+)
+
+// ErrConflict is returned by a Change that found another transaction's work in its way; the whole is run again.
+var ErrConflict = errors.New("changed by another transaction meanwhile")
+
+// Transient tells whether running the whole transaction again may succeed.
+func Transient(err error) bool {
+	var server mssql.Error
+	if errors.As(err, &server) {
+		return transientNumbers[server.Number] || uniqueNumbers[server.Number]
+	}
+	var file *sqlite.Error
+	if errors.As(err, &file) {
+		code := file.Code() & 0xff
+		return code == sqliteBusy || code == sqliteLocked || Unique(err)
+	}
+	return errors.Is(err, ErrConflict)
+}
+
+// Unique tells a violation of a unique index.
+func Unique(err error) bool {
+	var server mssql.Error
+	if errors.As(err, &server) {
+		return uniqueNumbers[server.Number]
+	}
+	var file *sqlite.Error
+	return errors.As(err, &file) && (file.Code() == sqliteUnique || file.Code() == sqliteRowidTaken)
+}
+
+// Rejected tells an error that the database will give again for the same data: the data is at fault, not the database.
+func Rejected(err error) bool {
+	var server mssql.Error
+	if errors.As(err, &server) {
+		// 16: errors that the user can correct; lost connections and resources are above it, deadlocks 13.
+		return server.Class == 16 && !Transient(err)
+	}
+	var file *sqlite.Error
+	if errors.As(err, &file) {
+		return file.Code()&0xff == sqliteConstraint && !Unique(err) || strings.Contains(file.Error(), "malformed JSON")
+	}
+	return false
+}
