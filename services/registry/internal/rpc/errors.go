@@ -1,0 +1,66 @@
+package rpc
+
+import (
+	"errors"
+
+	"github.com/commandcenter/fleet/services/internal/fault"
+	"github.com/commandcenter/fleet/services/registry/internal/enrollment"
+	"github.com/commandcenter/fleet/services/registry/internal/store"
+)
+
+// mapped turns a domain error into the reason callers see. It is the only place that does.
+func mapped(err error, agent string) error {
+	if err == nil {
+		return nil
+	}
+	found := reason(err)
+	if found.Agent == "" {
+		found.Agent = agent
+	}
+	return found
+}
+
+func reason(err error) *fault.Error {
+	var (
+		known         *fault.Error
+		noAgent       *store.AgentNotFoundError
+		noServer      *store.ServerNotFoundError
+		severalServer *store.ServerAmbiguousError
+		noEtag        *store.EtagRequiredError
+		staleEtag     *store.StaleEtagError
+		state         *store.StateError
+		mismatch      *store.NameMismatchError
+		taken         *store.NameTakenError
+		linked        *store.LinkedError
+	)
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &noAgent):
+		return fault.New(fault.AgentNotFound, "%v; it appears with its first heartbeat, or when it is added by hand", noAgent)
+	case errors.As(err, &noServer):
+		return fault.New(fault.ServerNotFound, "%v; nothing was changed. Name an existing server, or give createServer with a URL", noServer)
+	case errors.As(err, &severalServer):
+		return fault.New(fault.ServerAmbiguous, "%v, so that none of them can be meant; nothing was changed. Rename or remove all but one in TblServer", severalServer)
+	case errors.As(err, &noEtag):
+		return fault.New(fault.EtagRequired, "%v: read it, and send its etag (over REST as If-Match); nothing was changed", noEtag).WithEtag(noEtag.Current)
+	case errors.As(err, &staleEtag):
+		return fault.New(fault.StaleEtag, "%v; nothing was changed. Read it again and decide anew", staleEtag).WithEtag(staleEtag.Current)
+	case errors.As(err, &state):
+		return stateReason(state)
+	case errors.As(err, &mismatch):
+		return fault.New(fault.NameMismatch, "%v; an agent is linked only to the server of its own name, and nothing was changed", mismatch).WithAgent(mismatch.Agent)
+	case errors.As(err, &taken):
+		return fault.New(fault.NameTaken, "%v; nothing was changed", taken)
+	case errors.As(err, &linked):
+		return fault.New(fault.InUse, "%v; nothing was changed", linked)
+	}
+	return fault.From(err)
+}
+
+func stateReason(state *store.StateError) *fault.Error {
+	if state.Refusal == enrollment.InUse {
+		return fault.New(fault.InUse, "agent %q is accepted; reject it first, then remove it. Nothing was changed", state.Name).WithAgent(state.Name)
+	}
+	return fault.New(fault.AlreadyDecided, "agent %q is %s already, by %s; nothing was changed", state.Name, state.State, state.By).WithAgent(state.Name)
+}

@@ -1,0 +1,41 @@
+package rpc
+
+import (
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
+	"github.com/commandcenter/fleet/services/registry/internal/enrollment"
+)
+
+// Metrics are the registry's own.
+type Metrics struct {
+	Heartbeats *prometheus.CounterVec
+	Agents     *prometheus.GaugeVec
+}
+
+// NewMetrics registers them.
+func NewMetrics(registerer prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		Heartbeats: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "commandcenter_registry_heartbeats_total", Help: "Heartbeats answered, by what they did.",
+		}, []string{"result"}),
+		Agents: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "commandcenter_registry_agents", Help: "Agents, by registration state.",
+		}, []string{"state"}),
+	}
+	registerer.MustRegister(m.Heartbeats, m.Agents)
+	return m
+}
+
+// SetStates sets the count of agents in every state.
+func (m *Metrics) SetStates(counts map[enrollment.State]int64) {
+	for _, state := range []enrollment.State{enrollment.Pending, enrollment.Accepted, enrollment.Rejected} {
+		m.Agents.WithLabelValues(strings.ToLower(state.String())).Set(float64(counts[state]))
+	}
+}
+
+func label(result registryv1.HeartbeatResult) string {
+	return strings.ToLower(strings.TrimPrefix(result.String(), "HEARTBEAT_RESULT_"))
+}

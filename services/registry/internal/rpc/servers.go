@@ -1,0 +1,130 @@
+package rpc
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
+	"github.com/commandcenter/fleet/services/internal/fault"
+	"github.com/commandcenter/fleet/services/registry/internal/store"
+)
+
+// Servers implements registry.v1.ServerCatalog.
+type Servers struct {
+	registryv1.UnimplementedServerCatalogServer
+	Store *store.Store
+}
+
+// ListServers reads a page of servers.
+func (s *Servers) ListServers(ctx context.Context, request *registryv1.ListServersRequest) (*registryv1.ListServersResponse, error) {
+	filter := store.ServerFilter{Type: request.GetType(), HasAgent: choice(request.HasAgent), Query: request.GetQuery()}
+	filter.Sort, filter.Descending = order(request.GetOrderBy(), "name")
+	limit, after, err := page(request.GetPageSize(), request.GetPageToken(), filter)
+	if err != nil {
+		return nil, err
+	}
+	servers, next, err := s.Store.Servers(ctx, filter, limit, after)
+	if err != nil {
+		return nil, mapped(err, "")
+	}
+	response := &registryv1.ListServersResponse{}
+	for _, server := range servers {
+		response.Servers = append(response.Servers, serverMessage(server))
+	}
+	response.NextPageToken, err = next.Token(filter)
+	return response, err
+}
+
+// GetServer reads one server.
+func (s *Servers) GetServer(ctx context.Context, request *registryv1.GetServerRequest) (*registryv1.GetServerResponse, error) {
+	server, err := s.Store.Server(ctx, request.GetName())
+	if err != nil {
+		return nil, mapped(err, "")
+	}
+	return &registryv1.GetServerResponse{Server: serverMessage(server)}, nil
+}
+
+// CreateServer creates one server.
+func (s *Servers) CreateServer(ctx context.Context, request *registryv1.CreateServerRequest) (*registryv1.CreateServerResponse, error) {
+	name, err := parseName("/name", request.GetName())
+	if err != nil {
+		return nil, err
+	}
+	if err := parseServerURL("/url", request.GetUrl()); err != nil {
+		return nil, err
+	}
+	kind := strings.TrimSpace(request.GetType())
+	if kind == "" {
+		kind = store.ServerType
+	}
+	server, err := s.Store.CreateServer(ctx, store.Server{
+		Name: name.Spelling, URL: request.GetUrl(), Type: kind, Active: request.Active == nil || request.GetActive(),
+	})
+	if err != nil {
+		return nil, mapped(err, "")
+	}
+	return &registryv1.CreateServerResponse{Server: serverMessage(server)}, nil
+}
+
+// UpdateServer changes one server.
+func (s *Servers) UpdateServer(ctx context.Context, request *registryv1.UpdateServerRequest) (*registryv1.UpdateServerResponse, error) {
+	change := store.ServerChange{URL: request.Url, Type: request.Type, Active: request.Active}
+	if request.NewName != nil {
+		name, err := parseName("/name", request.GetNewName())
+		if err != nil {
+			return nil, err
+		}
+		change.Name = &name.Spelling
+	}
+	if request.Url != nil {
+		if err := parseServerURL("/url", request.GetUrl()); err != nil {
+			return nil, err
+		}
+	}
+	server, err := s.Store.UpdateServer(ctx, request.GetName(), request.GetEtag(), change)
+	if err != nil {
+		return nil, mapped(err, "")
+	}
+	return &registryv1.UpdateServerResponse{Server: serverMessage(server)}, nil
+}
+
+// ListOfflineLog reads a page of a server's offline log.
+func (s *Servers) ListOfflineLog(ctx context.Context, request *registryv1.ListOfflineLogRequest) (*registryv1.ListOfflineLogResponse, error) {
+	type question struct{ Name, Start, End string }
+	asked := question{request.GetName(), request.GetStartAt().String(), request.GetEndAt().String()}
+	limit, after, err := page(request.GetPageSize(), request.GetPageToken(), asked)
+	if err != nil {
+		return nil, err
+	}
+	startAt, endAt := optionalInstant(request.GetStartAt()), optionalInstant(request.GetEndAt())
+	if !startAt.IsZero() && !endAt.IsZero() && !startAt.Before(endAt) {
+		return nil, fault.Invalid("/endAt", "must be after startAt")
+	}
+	skip := 0
+	if after != nil {
+		skip = int(after.Key)
+	}
+	entries, more, err := s.Store.OfflineLog(ctx, request.GetName(), startAt, endAt, limit, skip)
+	if err != nil {
+		return nil, mapped(err, "")
+	}
+	response := &registryv1.ListOfflineLogResponse{}
+	for _, at := range entries {
+		response.Entries = append(response.Entries, &registryv1.OfflineLogEntry{CreatedAt: timestamppb.New(at)})
+	}
+	if more {
+		next := &store.Cursor{Key: int64(skip + len(entries))}
+		response.NextPageToken, err = next.Token(asked)
+	}
+	return response, err
+}
+
+func optionalInstant(at *timestamppb.Timestamp) time.Time {
+	if !at.IsValid() || at == nil {
+		return time.Time{}
+	}
+	return at.AsTime()
+}

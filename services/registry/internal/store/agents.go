@@ -1,0 +1,185 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/commandcenter/fleet/services/internal/sqldb"
+	"github.com/commandcenter/fleet/services/registry/internal/enrollment"
+)
+
+// Agent is one row of TblAgent with its server, as read at ReadAt of the database's clock.
+type Agent struct {
+	Key, DecisionVersion             int64
+	Name, NameKey, ReportedName      string
+	Hostname                         string
+	State                            enrollment.State
+	DecidedBy                        string
+	DecidedAt                        time.Time
+	OnServiceBus                     bool
+	HTTPBaseURL, ReportedHTTPBaseURL string
+	VerifiedAt                       time.Time
+	Verification                     int // 0 never, 1 succeeded, 2 failed
+	VerificationDetail               string
+	LastBusAt, LastDirectAt          time.Time
+	BootID                           string
+	Sequence                         int64
+	ReportedAt                       time.Time
+	AgentVersion                     string
+	Capabilities                     []string
+	ConflictAt, CreatedAt            time.Time
+	BindingCount                     int
+	BindingsReported                 bool
+	ServerKey                        int64 // 0: not linked
+	Server                           *Server
+	ReadAt                           time.Time
+}
+
+// Etag names the present state of what operators decide.
+func (a Agent) Etag() string { return enrollment.Etag(a.Key, a.DecisionVersion) }
+
+func scanAgent(scan func(...any) error, extra ...any) (Agent, error) {
+	var a Agent
+	var state, onBus, verification, bindings, count, linked, serverKey, active, online sqldb.Int
+	var decidedBy, baseURL, reportedURL, detail, capabilities, serverName, serverURL sqldb.String
+	var decidedAt, verifiedAt, bus, direct, reported, conflict, created, readAt sqldb.Time
+	dest := append([]any{
+		&a.Key, &a.Name, &a.NameKey, &a.ReportedName, &a.Hostname, &state, &decidedBy, &decidedAt, &a.DecisionVersion,
+		&onBus, &baseURL, &reportedURL, &verifiedAt, &verification, &detail,
+		&bus, &direct, &a.BootID, &a.Sequence, &reported, &a.AgentVersion, &capabilities,
+		&conflict, &created, &count, &bindings, &linked, &serverKey, &serverName, &serverURL, &active, &online, &readAt,
+	}, extra...)
+	if err := scan(dest...); err != nil {
+		return a, err
+	}
+	a.State, a.OnServiceBus, a.Verification = enrollment.State(state), onBus == 1, int(verification)
+	a.DecidedBy, a.HTTPBaseURL, a.ReportedHTTPBaseURL, a.VerificationDetail = string(decidedBy), string(baseURL), string(reportedURL), string(detail)
+	a.DecidedAt, a.VerifiedAt, a.LastBusAt, a.LastDirectAt = decidedAt.Time, verifiedAt.Time, bus.Time, direct.Time
+	a.ReportedAt, a.ConflictAt, a.CreatedAt, a.ReadAt = reported.Time, conflict.Time, created.Time, readAt.Time
+	a.BindingsReported, a.BindingCount, a.ServerKey = bindings == 1, int(count), int64(linked)
+	if serverKey != 0 {
+		a.Server = &Server{Key: int64(serverKey), Name: string(serverName), URL: string(serverURL), Active: active == 1, Online: online == 1}
+	}
+	if capabilities != "" {
+		return a, json.Unmarshal([]byte(capabilities), &a.Capabilities)
+	}
+	return a, nil
+}
+
+// Agent reads one agent with its server and the health of a path's ingest, in one transaction.
+func (s *Store) Agent(ctx context.Context, name enrollment.Name, path enrollment.Path) (Agent, Health, error) {
+	var agent Agent
+	var health Health
+	err := s.db.View(ctx, func(tx *sqldb.Tx) error {
+		var err error
+		if agent, err = readAgent(ctx, tx, name); err != nil {
+			return err
+		}
+		health, err = readHealth(ctx, tx, path, agent.ReadAt)
+		return err
+	})
+	return agent, health, err
+}
+
+func readAgent(ctx context.Context, tx *sqldb.Tx, name enrollment.Name) (Agent, error) {
+	var agent Agent
+	found := false
+	err := tx.Rows(ctx, "agent", func(scan func(...any) error) error {
+		var err error
+		found = true
+		agent, err = scanAgent(scan)
+		return err
+	}, named("nameKey", name.Key))
+	if err == nil && !found {
+		err = &AgentNotFoundError{Name: name.Spelling}
+	}
+	return agent, err
+}
+
+// Filter chooses agents.
+type Filter struct {
+	States     []enrollment.State // empty: all
+	Transport  int                // -1 any, 0 none, 1 bus, 2 HTTP
+	Freshness  int                // 0 any, 1 fresh, 2 stale, 3 never heard
+	MaxAge     time.Duration      // what fresh means
+	Linked     int                // -1 any, 0 no, 1 yes
+	Query      string
+	Sort       string // name, state, last_heartbeat, created
+	Descending bool
+}
+
+// Agents reads a page, and where the next one begins (nil on the last).
+func (s *Store) Agents(ctx context.Context, filter Filter, limit int, after *Cursor) ([]Agent, *Cursor, error) {
+	var states strings.Builder
+	for _, state := range filter.States {
+		states.WriteByte(byte('0' + state))
+	}
+	if after == nil {
+		after = &Cursor{}
+	}
+	var agents []Agent
+	var next *Cursor
+	err := s.db.View(ctx, func(tx *sqldb.Tx) error {
+		agents, next = nil, nil
+		at, err := now(ctx, tx)
+		if err != nil {
+			return err
+		}
+		var last Cursor
+		err = tx.Rows(ctx, "agents", func(scan func(...any) error) error {
+			var sort string
+			agent, err := scanAgent(scan, &sort)
+			if len(agents) == limit {
+				next = &Cursor{Sort: last.Sort, Key: last.Key}
+				return err
+			}
+			agents, last = append(agents, agent), Cursor{Sort: sort, Key: agent.Key}
+			return err
+		}, named("states", states.String()), named("transport", filter.Transport), named("linked", filter.Linked),
+			named("query", enrollment.Fold(filter.Query)), named("freshness", filter.Freshness), named("freshAfter", sqldb.Text(at.Add(-filter.MaxAge))),
+			named("sort", filter.Sort), named("descending", flagOf(filter.Descending)),
+			named("afterSort", after.Sort), named("afterKey", after.Key), named("limit", limit+1))
+		return err
+	})
+	return agents, next, err
+}
+
+// CountStates counts agents by registration state.
+func (s *Store) CountStates(ctx context.Context) (map[enrollment.State]int64, error) {
+	counts := map[enrollment.State]int64{}
+	err := s.db.View(ctx, func(tx *sqldb.Tx) error {
+		return tx.Rows(ctx, "count_states", func(scan func(...any) error) error {
+			var state, count int64
+			if err := scan(&state, &count); err != nil {
+				return err
+			}
+			counts[enrollment.State(state)] = count
+			return nil
+		})
+	})
+	return counts, err
+}
+
+// Bindings reads an agent's bindings as last reported, and its host name. Nil: never reported.
+func (s *Store) Bindings(ctx context.Context, name enrollment.Name) (reported []enrollment.Binding, hostname string, err error) {
+	var raw sqldb.String
+	found := false
+	err = s.db.View(ctx, func(tx *sqldb.Tx) error {
+		var err error
+		found, err = tx.Row(ctx, "bindings", []any{&hostname, &raw}, named("nameKey", name.Key))
+		return err
+	})
+	if err != nil || !found {
+		if err == nil {
+			err = &AgentNotFoundError{Name: name.Spelling}
+		}
+		return nil, "", err
+	}
+	if raw == "" {
+		return nil, hostname, nil
+	}
+	reported = []enrollment.Binding{}
+	return reported, hostname, json.Unmarshal([]byte(raw), &reported)
+}

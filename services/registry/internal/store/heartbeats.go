@@ -1,0 +1,224 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/commandcenter/fleet/services/internal/sqldb"
+	"github.com/commandcenter/fleet/services/registry/internal/enrollment"
+)
+
+// RecordHeartbeats stores the effect of a batch in one transaction, and tells per item what it did. When it returns without an
+// error all of it is durable; with an error, nothing is. Items the database will never take are returned as rejected.
+func (s *Store) RecordHeartbeats(ctx context.Context, heartbeats []enrollment.Heartbeat) (results []enrollment.Result, rejected map[int]error, err error) {
+	results = make([]enrollment.Result, len(heartbeats))
+	rejected = map[int]error{}
+	err = s.record(ctx, heartbeats, 0, results, rejected)
+	return results, rejected, err
+}
+
+// record stores a part of a batch; a part the database refuses for its data is halved down to the item at fault.
+func (s *Store) record(ctx context.Context, part []enrollment.Heartbeat, offset int, results []enrollment.Result, rejected map[int]error) error {
+	if len(part) == 0 {
+		return nil
+	}
+	err := s.db.Change(ctx, func(tx *sqldb.Tx) error {
+		return recordOnce(ctx, tx, part, results[offset:offset+len(part)])
+	})
+	if err == nil || !sqldb.Rejected(err) {
+		return err
+	}
+	if len(part) == 1 {
+		rejected[offset] = err
+		return nil
+	}
+	half := len(part) / 2
+	if err := s.record(ctx, part[:half], offset, results, rejected); err != nil {
+		return err
+	}
+	return s.record(ctx, part[half:], offset+half, results, rejected)
+}
+
+// known is a row as read, and what a batch makes of it.
+type known struct {
+	key, version int64
+	isNew        bool
+	contact      enrollment.Contact
+	changes      enrollment.Changes
+}
+
+func recordOnce(ctx context.Context, tx *sqldb.Tx, part []enrollment.Heartbeat, results []enrollment.Result) error {
+	at, err := now(ctx, tx)
+	if err != nil {
+		return err
+	}
+	rows := make(map[string]*known, len(part))
+	if err := readContacts(ctx, tx, keysOf(part), rows); err != nil {
+		return err
+	}
+	if err := insertUnknown(ctx, tx, part, rows, at); err != nil {
+		return err
+	}
+	for i, heartbeat := range part {
+		row := rows[heartbeat.Name.Key]
+		contact, changes, result := row.contact.Observe(heartbeat, at)
+		row.contact = contact
+		row.changes.Liveness = row.changes.Liveness || changes.Any()
+		row.changes.Content = row.changes.Content || changes.Content
+		row.changes.Bindings = row.changes.Bindings || changes.Bindings
+		if row.isNew {
+			result, row.isNew = enrollment.Created, false
+		}
+		results[i] = result
+	}
+	return writeContacts(ctx, tx, rows)
+}
+
+func keysOf(part []enrollment.Heartbeat) []string {
+	keys := make([]string, 0, len(part))
+	for _, heartbeat := range part {
+		keys = append(keys, heartbeat.Name.Key)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+func readContacts(ctx context.Context, tx *sqldb.Tx, keys []string, rows map[string]*known) error {
+	encoded, err := json.Marshal(keys)
+	if err != nil {
+		return err
+	}
+	return tx.Rows(ctx, "contacts", func(scan func(...any) error) error {
+		row, nameKey, err := scanContact(scan)
+		rows[nameKey] = row
+		return err
+	}, named("names", string(encoded)))
+}
+
+func scanContact(scan func(...any) error) (*known, string, error) {
+	row := &known{}
+	c := &row.contact
+	var nameKey string
+	var bus, direct, observed, reported, conflict, bindingsAt sqldb.Time
+	var url, capabilities, boots sqldb.String
+	var hasBindings, turns, count sqldb.Int
+	err := scan(&row.key, &nameKey, &row.version, &bus, &direct, &c.Newest.BootID, &c.Newest.Sequence, &observed,
+		&c.Content.ReportedName, &c.Content.Hostname, &c.Content.AgentVersion, &url, &capabilities, &reported, &boots, &turns,
+		&conflict, &hasBindings, &count, &c.BindingsOrder.BootID, &c.BindingsOrder.Sequence, &bindingsAt)
+	if err != nil {
+		return row, nameKey, err
+	}
+	c.LastBusAt, c.LastDirectAt, c.Newest.ObservedAt = bus.Time, direct.Time, observed.Time
+	c.Content.HTTPBaseURL, c.Content.ReportedAt, c.Content.BindingsCount = string(url), reported.Time, int(count)
+	c.ConflictAt, c.BindingsOrder.ObservedAt, c.Turns = conflict.Time, bindingsAt.Time, int(turns)
+	if hasBindings == 1 {
+		c.Bindings = []byte{} // there are some; their text is not needed to decide
+	}
+	if capabilities != "" {
+		if err := json.Unmarshal([]byte(capabilities), &c.Content.Capabilities); err != nil {
+			return row, nameKey, err
+		}
+	}
+	if boots != "" {
+		err = json.Unmarshal([]byte(boots), &c.EarlierBoots)
+	}
+	return row, nameKey, err
+}
+
+// insertUnknown makes Pending rows for agents nobody heard of, then reads them like the others: another replica may have been first.
+func insertUnknown(ctx context.Context, tx *sqldb.Tx, part []enrollment.Heartbeat, rows map[string]*known, at time.Time) error {
+	var unknown [][]any
+	var keys []string
+	for _, heartbeat := range part {
+		key := heartbeat.Name.Key
+		if rows[key] != nil || slices.Contains(keys, key) {
+			continue
+		}
+		keys = append(keys, key)
+		unknown = append(unknown, []any{key, heartbeat.Name.Spelling, flagOf(heartbeat.Path == enrollment.Bus)})
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	encoded, err := json.Marshal(unknown)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, "insert_contacts", named("batch", string(encoded)), named("now", sqldb.Text(at))); err != nil {
+		return err
+	}
+	if err := readContacts(ctx, tx, keys, rows); err != nil {
+		return err
+	}
+	for _, key := range keys {
+		if rows[key] == nil {
+			return fmt.Errorf("agent %q could not be read after its insert", key)
+		}
+		rows[key].isNew = rows[key].contact.Newest.ObservedAt.IsZero()
+	}
+	return nil
+}
+
+// writeContacts writes what changed. A row that another replica changed since it was read fails the whole, which is run again.
+func writeContacts(ctx context.Context, tx *sqldb.Tx, rows map[string]*known) error {
+	var liveness, content, bindings [][]any
+	for _, row := range rows {
+		c := row.contact
+		if !row.changes.Any() {
+			continue
+		}
+		boots, err := jsonOrNull(c.EarlierBoots)
+		if err != nil {
+			return err
+		}
+		liveness = append(liveness, []any{
+			row.key, row.version, sqldb.NullText(c.LastBusAt), sqldb.NullText(c.LastDirectAt), c.Newest.BootID, c.Newest.Sequence,
+			sqldb.NullText(c.Newest.ObservedAt), sqldb.NullText(c.Content.ReportedAt), boots, c.Turns, sqldb.NullText(c.ConflictAt),
+		})
+		if row.changes.Content {
+			capabilities, err := jsonOrNull(c.Content.Capabilities)
+			if err != nil {
+				return err
+			}
+			content = append(content, []any{
+				row.key, c.Content.ReportedName, c.Content.Hostname, c.Content.AgentVersion, sqldb.Null(c.Content.HTTPBaseURL), capabilities,
+			})
+		}
+		if row.changes.Bindings {
+			bindings = append(bindings, []any{
+				row.key, string(c.Bindings), c.Content.BindingsCount, c.BindingsOrder.BootID, c.BindingsOrder.Sequence, sqldb.NullText(c.BindingsOrder.ObservedAt),
+			})
+		}
+	}
+	for _, write := range []struct {
+		statement string
+		rows      [][]any
+	}{{"update_liveness", liveness}, {"update_content", content}, {"update_bindings", bindings}} {
+		if len(write.rows) == 0 {
+			continue
+		}
+		encoded, err := json.Marshal(write.rows)
+		if err != nil {
+			return err
+		}
+		changed, err := tx.Exec(ctx, write.statement, named("batch", string(encoded)))
+		if err != nil {
+			return err
+		}
+		if changed != int64(len(write.rows)) {
+			return fmt.Errorf("%s: %d of %d rows: %w", write.statement, changed, len(write.rows), sqldb.ErrConflict)
+		}
+	}
+	return nil
+}
+
+func jsonOrNull[T any](list []T) (any, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	encoded, err := json.Marshal(list)
+	return string(encoded), err
+}

@@ -1,0 +1,280 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/commandcenter/fleet/services/internal/sqldb"
+	"github.com/commandcenter/fleet/services/registry/internal/enrollment"
+)
+
+// Server is one row of TblServer.
+type Server struct {
+	Key             int64
+	Name, URL, Type string
+	Active, Online  bool
+	Agent           string // name of the agent linked to it; empty when none
+}
+
+// Etag is a hash of what operators edit; Online takes no part.
+func (s Server) Etag() string {
+	encoded, _ := json.Marshal([]any{s.Key, s.Name, s.URL, s.Type, s.Active}) // cannot fail: texts, a number and a truth value
+	sum := sha256.Sum256(encoded)
+	return hex.EncodeToString(sum[:12])
+}
+
+func scanServer(scan func(...any) error, extra ...any) (Server, error) {
+	var s Server
+	var url, kind, agent sqldb.String
+	var active, online sqldb.Int
+	err := scan(append([]any{&s.Key, &s.Name, &url, &kind, &active, &online, &agent}, extra...)...)
+	s.URL, s.Type, s.Agent, s.Active, s.Online = string(url), string(kind), string(agent), active == 1, online == 1
+	return s, err
+}
+
+func serversByName(ctx context.Context, tx *sqldb.Tx, name string) ([]Server, error) {
+	var servers []Server
+	err := tx.Rows(ctx, "servers_by_name", func(scan func(...any) error) error {
+		server, err := scanServer(scan)
+		servers = append(servers, server)
+		return err
+	}, named("name", name), named("folded", enrollment.Fold(name)))
+	return servers, err
+}
+
+// oneServer finds the server of a name; several of it are an error, since none can be meant.
+func oneServer(ctx context.Context, tx *sqldb.Tx, name string) (Server, error) {
+	servers, err := serversByName(ctx, tx, name)
+	switch {
+	case err != nil:
+		return Server{}, err
+	case len(servers) == 0:
+		return Server{}, &ServerNotFoundError{Name: name}
+	case len(servers) > 1:
+		return Server{}, ambiguous(name, servers)
+	}
+	return servers[0], nil
+}
+
+func ambiguous(name string, servers []Server) error {
+	found := &ServerAmbiguousError{Name: name}
+	for _, server := range servers {
+		found.Keys = append(found.Keys, server.Key)
+	}
+	return found
+}
+
+// Server reads one server by name.
+func (s *Store) Server(ctx context.Context, name string) (Server, error) {
+	var server Server
+	err := s.db.View(ctx, func(tx *sqldb.Tx) error {
+		var err error
+		server, err = oneServer(ctx, tx, name)
+		return err
+	})
+	return server, err
+}
+
+// ServerFilter chooses servers.
+type ServerFilter struct {
+	Type       string
+	HasAgent   int // -1 any, 0 no, 1 yes
+	Query      string
+	Sort       string // name, url, type, key
+	Descending bool
+}
+
+// Servers reads a page, and where the next one begins (nil on the last).
+func (s *Store) Servers(ctx context.Context, filter ServerFilter, limit int, after *Cursor) ([]Server, *Cursor, error) {
+	if after == nil {
+		after = &Cursor{}
+	}
+	var servers []Server
+	var next *Cursor
+	err := s.db.View(ctx, func(tx *sqldb.Tx) error {
+		servers, next = nil, nil
+		var last Cursor
+		return tx.Rows(ctx, "servers", func(scan func(...any) error) error {
+			var sort string
+			server, err := scanServer(scan, &sort)
+			if len(servers) == limit {
+				next = &Cursor{Sort: last.Sort, Key: last.Key}
+				return err
+			}
+			servers, last = append(servers, server), Cursor{Sort: sort, Key: server.Key}
+			return err
+		}, named("type", filter.Type), named("hasAgent", filter.HasAgent), named("query", strings.ToLower(filter.Query)),
+			named("sort", filter.Sort), named("descending", flagOf(filter.Descending)),
+			named("afterSort", after.Sort), named("afterKey", after.Key), named("limit", limit+1))
+	})
+	return servers, next, err
+}
+
+// CreateServer creates a server; a name that is taken is refused.
+func (s *Store) CreateServer(ctx context.Context, server Server) (Server, error) {
+	var created Server
+	err := s.db.Change(ctx, func(tx *sqldb.Tx) error {
+		var err error
+		created, err = s.createServer(ctx, tx, server)
+		return err
+	})
+	return created, err
+}
+
+// createServer inserts and then looks again by name: the legacy import may have created the same server at the same moment.
+func (s *Store) createServer(ctx context.Context, tx *sqldb.Tx, server Server) (Server, error) {
+	existing, err := serversByName(ctx, tx, server.Name)
+	if err != nil {
+		return Server{}, err
+	}
+	if len(existing) > 0 {
+		return Server{}, &NameTakenError{Kind: "server", Name: existing[0].Name}
+	}
+	columns := []string{"Name", "Url", "Type", "Active", "Online"}
+	values := []any{
+		named("p0", server.Name), named("p1", server.URL), named("p2", server.Type),
+		named("p3", flagOf(server.Active)), named("p4", int64(0)),
+	}
+	for _, name := range sortedKeys(s.defaults) {
+		columns = append(columns, name)
+		values = append(values, named(fmt.Sprintf("p%d", len(values)), s.defaults[name]))
+	}
+	if err := tx.ExecText(ctx, s.insertServer(columns), values...); err != nil {
+		return Server{}, err
+	}
+	return oneServer(ctx, tx, server.Name)
+}
+
+// insertServer is the one statement that is put together: its columns come from configuration, checked at the start.
+func (s *Store) insertServer(columns []string) string {
+	table, open, end := "dbo.TblServer", "[", "]"
+	if s.db.Dialect == sqldb.SQLite {
+		table, open, end = "TblServer", `"`, `"`
+	}
+	var quoted, parameters []string
+	for i, column := range columns {
+		quoted = append(quoted, open+strings.ReplaceAll(column, end, end+end)+end)
+		parameters = append(parameters, fmt.Sprintf("@p%d", i))
+	}
+	return "INSERT INTO " + table + " (" + strings.Join(quoted, ", ") + ") VALUES (" + strings.Join(parameters, ", ") + ")"
+}
+
+func sortedKeys(values map[string]string) []string {
+	keys := make([]string, 0, len(values))
+	for key := range values {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// ServerChange is what an operator changes; nil stays.
+type ServerChange struct {
+	Name, URL, Type *string
+	Active          *bool
+}
+
+// UpdateServer changes a server whose etag is still the one given. A linked server's name changes in case only (I-18).
+func (s *Store) UpdateServer(ctx context.Context, name, etag string, change ServerChange) (Server, error) {
+	var updated Server
+	err := s.db.Change(ctx, func(tx *sqldb.Tx) error {
+		current, err := oneServer(ctx, tx, name)
+		if err != nil {
+			return err
+		}
+		if err := checkEtag(etag, current.Etag()); err != nil {
+			return err
+		}
+		next := current
+		change.apply(&next)
+		if err := allowRename(ctx, tx, current, next); err != nil {
+			return err
+		}
+		changed, err := tx.Exec(ctx, "update_server", named("serverKey", current.Key),
+			named("name", current.Name), named("url", sqldb.Null(current.URL)), named("type", sqldb.Null(current.Type)), named("active", flagOf(current.Active)),
+			named("newName", next.Name), named("newUrl", next.URL), named("newType", next.Type), named("newActive", flagOf(next.Active)))
+		if err != nil {
+			return err
+		}
+		if changed != 1 {
+			return sqldb.ErrConflict // read anew, the etag will tell
+		}
+		return tx.Rows(ctx, "server_by_key", func(scan func(...any) error) error {
+			updated, err = scanServer(scan)
+			return err
+		}, named("serverKey", current.Key))
+	})
+	return updated, err
+}
+
+func (c ServerChange) apply(server *Server) {
+	for _, field := range []struct {
+		to   *string
+		from *string
+	}{{&server.Name, c.Name}, {&server.URL, c.URL}, {&server.Type, c.Type}} {
+		if field.from != nil {
+			*field.to = *field.from
+		}
+	}
+	if c.Active != nil {
+		server.Active = *c.Active
+	}
+}
+
+func allowRename(ctx context.Context, tx *sqldb.Tx, current, next Server) error {
+	if current.Name == next.Name {
+		return nil
+	}
+	if current.Agent != "" && !enrollment.SameName(current.Name, next.Name) {
+		return &NameMismatchError{Agent: current.Agent, Server: next.Name}
+	}
+	others, err := serversByName(ctx, tx, next.Name)
+	if err != nil {
+		return err
+	}
+	for _, other := range others {
+		if other.Key != current.Key {
+			return &NameTakenError{Kind: "server", Name: other.Name}
+		}
+	}
+	return nil
+}
+
+func checkEtag(given, current string) error {
+	switch given {
+	case "":
+		return &EtagRequiredError{Current: current}
+	case current:
+		return nil
+	}
+	return &StaleEtagError{Current: current}
+}
+
+// OfflineLog reads a page of a server's transitions to offline, newest first. More tells whether the page after has any.
+func (s *Store) OfflineLog(ctx context.Context, name string, startAt, endAt time.Time, limit, skip int) (entries []time.Time, more bool, err error) {
+	err = s.db.View(ctx, func(tx *sqldb.Tx) error {
+		entries, more = nil, false
+		server, err := oneServer(ctx, tx, name)
+		if err != nil {
+			return err
+		}
+		return tx.Rows(ctx, "offline_log", func(scan func(...any) error) error {
+			var at sqldb.Time
+			err := scan(&at)
+			if len(entries) == limit {
+				more = true
+				return err
+			}
+			entries = append(entries, at.Time)
+			return err
+		}, named("serverKey", server.Key), named("startAt", sqldb.NullText(startAt)), named("endAt", sqldb.NullText(endAt)),
+			named("limit", limit+1), named("skip", skip))
+	})
+	return entries, more, err
+}

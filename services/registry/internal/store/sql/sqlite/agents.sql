@@ -1,0 +1,28 @@
+SELECT q.* FROM (
+SELECT a.AgentKey, a.Name, a.NameKey, a.ReportedName, a.Hostname, a.RegistrationState, a.DecidedBy, a.DecidedAt, a.DecisionVersion,
+       a.OnServiceBus, a.HttpBaseUrl, a.ReportedHttpBaseUrl, a.HttpVerifiedAt, a.HttpVerification, a.HttpVerificationDetail,
+       a.LastBusHeartbeatAt, a.LastDirectHeartbeatAt, a.BootId, a.Sequence, a.ReportedAt, a.AgentVersion, a.Capabilities,
+       a.IdentityConflictAt, a.CreatedAt, a.IisBindingCount, a.IisBindings IS NOT NULL,
+       a.ServerKey, s.ServerKey, s.Name, s.Url, s.Active, s.Online, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
+       CASE @sort
+           WHEN 'state' THEN a.RegistrationState || ' ' || a.NameKey
+           WHEN 'last_heartbeat' THEN MAX(COALESCE(a.LastBusHeartbeatAt, ''), COALESCE(a.LastDirectHeartbeatAt, ''))
+           WHEN 'created' THEN a.CreatedAt
+           ELSE a.NameKey END AS SortKey
+FROM TblAgent a
+LEFT JOIN TblServer s ON s.ServerKey = a.ServerKey
+WHERE (@states = '' OR instr(@states, CAST(a.RegistrationState AS TEXT)) > 0)
+  AND (@transport < 0 OR @transport = CASE WHEN a.OnServiceBus = 1 THEN 1 WHEN a.HttpBaseUrl IS NOT NULL THEN 2 ELSE 0 END)
+  AND (@linked < 0 OR @linked = (a.ServerKey IS NOT NULL))
+  AND (@query = '' OR instr(a.NameKey, @query) > 0 OR instr(lower(a.Hostname), @query) > 0)
+  AND (@freshness = 0
+       OR (@freshness = 1 AND MAX(COALESCE(a.LastBusHeartbeatAt, ''), COALESCE(a.LastDirectHeartbeatAt, '')) > @freshAfter)
+       OR (@freshness = 2 AND MAX(COALESCE(a.LastBusHeartbeatAt, ''), COALESCE(a.LastDirectHeartbeatAt, '')) <= @freshAfter
+           AND (a.LastBusHeartbeatAt IS NOT NULL OR a.LastDirectHeartbeatAt IS NOT NULL))
+       OR (@freshness = 3 AND a.LastBusHeartbeatAt IS NULL AND a.LastDirectHeartbeatAt IS NULL))
+) q
+WHERE @afterKey = 0
+   OR (@descending = 0 AND (q.SortKey > @afterSort OR (q.SortKey = @afterSort AND q.AgentKey > @afterKey)))
+   OR (@descending = 1 AND (q.SortKey < @afterSort OR (q.SortKey = @afterSort AND q.AgentKey > @afterKey)))
+ORDER BY CASE WHEN @descending = 0 THEN q.SortKey END, CASE WHEN @descending = 1 THEN q.SortKey END DESC, q.AgentKey
+LIMIT @limit;

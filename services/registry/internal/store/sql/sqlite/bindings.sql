@@ -1,0 +1,1 @@
+SELECT Hostname, IisBindings FROM TblAgent WHERE NameKey = @nameKey;

@@ -1,0 +1,1 @@
+SELECT RegistrationState, COUNT(*) FROM TblAgent GROUP BY RegistrationState;

@@ -1,0 +1,1 @@
+SELECT AliveAt, HealthySince, CanaryRoundTripMs, OldestMessageAgeMs FROM TblIngestEvidence WHERE Path = @path;

@@ -1,0 +1,2 @@
+INSERT INTO TblIngestEvidence (Path, ConsumerId, AliveAt, HealthySince, CanaryRoundTripMs, OldestMessageAgeMs, SinceLastReceiveMs)
+VALUES (@path, @consumer, @now, CASE WHEN @good = 1 THEN @now END, @canary, @oldest, @received);

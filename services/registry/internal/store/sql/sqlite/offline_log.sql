@@ -1,0 +1,3 @@
+SELECT CreateDate FROM TblServerOfflineLog
+WHERE ServerKey = @serverKey AND (@startAt IS NULL OR CreateDate >= @startAt) AND (@endAt IS NULL OR CreateDate < @endAt)
+ORDER BY CreateDate DESC LIMIT @limit OFFSET @skip;

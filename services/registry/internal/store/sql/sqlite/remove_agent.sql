@@ -1,0 +1,1 @@
+DELETE FROM TblAgent WHERE AgentKey = @agentKey AND DecisionVersion = @version;

@@ -1,0 +1,7 @@
+UPDATE TblAgent SET
+    HttpVerifiedAt         = CASE WHEN COALESCE(HttpBaseUrl, '') <> COALESCE(@httpBaseUrl, '') THEN NULL ELSE HttpVerifiedAt END,
+    HttpVerification       = CASE WHEN COALESCE(HttpBaseUrl, '') <> COALESCE(@httpBaseUrl, '') THEN 0 ELSE HttpVerification END,
+    HttpVerificationDetail = CASE WHEN COALESCE(HttpBaseUrl, '') <> COALESCE(@httpBaseUrl, '') THEN NULL ELSE HttpVerificationDetail END,
+    HttpClaimedUntil       = CASE WHEN COALESCE(HttpBaseUrl, '') <> COALESCE(@httpBaseUrl, '') THEN NULL ELSE HttpClaimedUntil END,
+    HttpBaseUrl = @httpBaseUrl, OnServiceBus = @onServiceBus, DecisionVersion = DecisionVersion + 1
+WHERE AgentKey = @agentKey AND DecisionVersion = @version;

@@ -1,0 +1,1 @@
+SELECT Hostname, IisBindings FROM dbo.TblAgent WHERE NameKey = @nameKey;

@@ -1,0 +1,1 @@
+SELECT RegistrationState, COUNT_BIG(*) FROM dbo.TblAgent GROUP BY RegistrationState;

@@ -1,0 +1,3 @@
+UPDATE dbo.TblAgent SET RegistrationState = @state, ServerKey = @serverKey, DecidedBy = @actor,
+    DecidedAt = SYSUTCDATETIME(), DecisionVersion = DecisionVersion + 1
+WHERE AgentKey = @agentKey AND DecisionVersion = @version;

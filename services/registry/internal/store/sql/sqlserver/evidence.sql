@@ -1,0 +1,1 @@
+SELECT AliveAt, HealthySince, CanaryRoundTripMs, OldestMessageAgeMs FROM dbo.TblIngestEvidence WHERE Path = @path;

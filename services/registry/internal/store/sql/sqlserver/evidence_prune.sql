@@ -1,0 +1,1 @@
+DELETE FROM dbo.TblIngestEvidence WHERE AliveAt < CAST(@before AS datetime2(3));

@@ -1,0 +1,1 @@
+DELETE FROM dbo.TblAgent WHERE AgentKey = @agentKey AND DecisionVersion = @version;
