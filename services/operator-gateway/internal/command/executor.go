@@ -1,0 +1,270 @@
+// Package command carries out one command: decide, check the budget, send once, wait for the answer, and say what became of it.
+// It never sends a command twice (I-3, I-4).
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
+	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
+	"github.com/commandcenter/fleet/services/internal/fault"
+	"github.com/commandcenter/fleet/services/operator-gateway/internal/routing"
+)
+
+const (
+	// decisionLifetime is how long a routing decision is good for (I-1).
+	decisionLifetime = time.Second
+	// leastBudget is what must be left to send at all.
+	leastBudget = 100 * time.Millisecond
+	// decisions bounds how often one request decides again because it had to wait.
+	decisions = 5
+)
+
+// Registry is what is asked for an agent.
+type Registry interface {
+	GetAgent(ctx context.Context, name string) (*registryv1.GetAgentResponse, error)
+}
+
+// Budgets are how long a command may take as a whole. A caller's shorter deadline wins.
+type Budgets struct{ Read, Write time.Duration }
+
+// Executor carries out commands. All fields are required.
+type Executor struct {
+	Registry   Registry
+	ServiceBus Transport
+	HTTP       Transport
+	Policy     routing.Policy
+	Budgets    Budgets
+	Metrics    *Metrics
+	Logger     *slog.Logger
+	// Unreachable is told of a base URL that could not be connected to; it must not block.
+	Unreachable func(agent, baseURL, detail string)
+}
+
+// Result is what an agent answered to a command that succeeded.
+type Result struct {
+	Agent     string
+	CommandID string
+	Transport routing.Transport
+	Fallback  string
+	Answer    *agentv1.CommandResult
+}
+
+// run is one command on its way.
+type run struct {
+	*Executor
+	principal string
+	name      string // as asked
+	kind      string
+	write     bool
+	command   *agentv1.Command
+	decision  routing.Decision
+	target    Target
+	budget    time.Duration
+}
+
+// Execute carries out one command; operation holds nothing but the operation. Errors are *fault.Error.
+func (e *Executor) Execute(ctx context.Context, principal, agent string, operation *agentv1.Command) (Result, error) {
+	kind := kindOf(operation)
+	r := &run{Executor: e, principal: principal, name: agent, kind: kind, write: isWrite(kind), command: proto.CloneOf(operation)}
+	r.command.CommandId, r.command.IssuedBy = uuid.NewString(), principal
+	r.budget = e.Budgets.Read
+	if r.write {
+		r.budget = e.Budgets.Write
+	}
+	startedAt := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, r.budget)
+	defer cancel()
+	e.Metrics.InFlight.Inc()
+	result, err := r.execute(ctx)
+	e.Metrics.InFlight.Dec()
+	r.record(ctx, time.Since(startedAt), err)
+	if err != nil {
+		return Result{}, err
+	}
+	return result, nil
+}
+
+// execute decides, sends, and reads the answer. Waiting makes a decision stale; then it decides again, before it sends.
+func (r *run) execute(ctx context.Context) (Result, error) {
+	for range decisions {
+		decidedAt, err := r.decide(ctx)
+		if err != nil {
+			return Result{}, err
+		}
+		transport := r.HTTP
+		if r.decision.Transport == routing.ServiceBus {
+			transport = r.ServiceBus
+		}
+		if err := transport.Prepare(ctx); err != nil {
+			return Result{}, r.unsent(err)
+		}
+		answer, err := r.send(ctx, transport, decidedAt.Add(decisionLifetime))
+		var notSent *NotSent
+		if errors.As(err, &notSent) && notSent.Expired {
+			continue
+		}
+		if err != nil {
+			return Result{}, r.failed(ctx, err)
+		}
+		return r.read(answer)
+	}
+	return Result{}, r.fault(fault.AgentUnreachable, "agent %q could not be reached while a decision was fresh; nothing was sent", r.target.Name)
+}
+
+// decide reads the agent and applies the routing rules.
+func (r *run) decide(ctx context.Context) (time.Time, error) {
+	// The decision is as old as the read it rests on.
+	askedAt := time.Now()
+	read, err := r.Registry.GetAgent(ctx, r.name)
+	if err != nil {
+		return askedAt, r.unread(err)
+	}
+	agent := read.GetAgent()
+	r.target = Target{
+		Name: agent.GetName(), Reported: agent.GetReportedName(), BaseURL: agent.GetHttpBaseUrl(),
+		Verified: agent.GetHttpVerification().GetOutcome() == registryv1.VerificationOutcome_VERIFICATION_OUTCOME_SUCCEEDED,
+	}
+	r.decision = routing.Decide(routing.FromRegistry(agent, read.GetBusIngest(), time.Since(askedAt)), r.write, r.Policy)
+	if r.decision.Refusal != "" {
+		return askedAt, r.fault(r.decision.Refusal, "%s", r.decision.Detail)
+	}
+	return askedAt, nil
+}
+
+// send makes sure that enough time is left, for us and for the agent, and sends.
+func (r *run) send(ctx context.Context, transport Transport, validUntil time.Time) (*agentv1.CommandResult, error) {
+	if time.Now().After(validUntil) {
+		return nil, &NotSent{Expired: true}
+	}
+	deadline, _ := ctx.Deadline()
+	left := time.Until(deadline)
+	if left < leastBudget {
+		return nil, &NotSent{Reason: fault.BudgetTooShort, Detail: fmt.Sprintf("only %s of the time allowed were left, less than %s", left.Round(time.Millisecond), leastBudget)}
+	}
+	r.command.TargetAgent = r.target.Reported
+	if r.decision.Transport == routing.HTTP {
+		r.command.TargetAgent = r.target.Name
+	}
+	r.command.Budget, r.command.IssuedAt = durationpb.New(startWithin(left)), timestamppb.Now()
+	return transport.Send(ctx, r.target, r.command, validUntil)
+}
+
+// startWithin is the time within which the agent must start: some of the budget is kept for the work and the way back (I-5).
+func startWithin(left time.Duration) time.Duration { return max(left-3*time.Second, left/2) }
+
+// read turns an agent's answer into a result or a reason.
+func (r *run) read(answer *agentv1.CommandResult) (Result, error) {
+	name := r.target.Name
+	switch answer.GetOutcome() {
+	case agentv1.Outcome_OUTCOME_SUCCEEDED:
+		return Result{Agent: name, CommandID: r.command.GetCommandId(), Transport: r.decision.Transport, Fallback: r.decision.Fallback, Answer: answer}, nil
+	case agentv1.Outcome_OUTCOME_FAILED:
+		return Result{}, r.fault(fault.AgentFailed, "agent %q tried and failed: %s", name, answer.GetMessage())
+	case agentv1.Outcome_OUTCOME_NOT_FOUND:
+		return Result{}, r.fault(notFound(r.kind), "agent %q: %s; nothing was done", name, answer.GetMessage())
+	case agentv1.Outcome_OUTCOME_EXPIRED:
+		return Result{}, r.fault(fault.CommandRefused, "agent %q got the command too late to start it, and did nothing: %s", name, answer.GetMessage())
+	case agentv1.Outcome_OUTCOME_REFUSED:
+		if answer.GetRefusalReason() == agentv1.RefusalReason_REFUSAL_REASON_ALREADY_BEGUN {
+			return Result{}, r.fault(fault.OutcomeUnknown, "agent %q had begun this command before and does not know how it ended: it may have run", name)
+		}
+		return Result{}, r.fault(fault.CommandRefused, "agent %q refused and did nothing: %s", name, answer.GetMessage())
+	}
+	return Result{}, r.unknown(fmt.Errorf("the agent answered an outcome that is not known: %v", answer.GetOutcome()))
+}
+
+// failed says what an error of a send means: nothing was sent, or the agent may have got the command.
+func (r *run) failed(ctx context.Context, err error) error {
+	var notSent *NotSent
+	if errors.As(err, &notSent) {
+		if notSent.Unreachable {
+			r.Unreachable(r.target.Name, r.target.BaseURL, notSent.Error())
+		}
+		return r.unsent(err)
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		err = errors.Join(cause, err)
+	}
+	return r.unknown(err)
+}
+
+func (r *run) unsent(err error) error {
+	var notSent *NotSent
+	if !errors.As(err, &notSent) || notSent.Reason == "" {
+		return r.fault(fault.BusUnavailable, "the command could not be sent; nothing was sent").WithCause(err)
+	}
+	return r.fault(notSent.Reason, "%s; nothing was sent", notSent.Detail).WithCause(notSent.Cause)
+}
+
+func (r *run) unknown(cause error) error {
+	id := r.command.GetCommandId()
+	if !r.write {
+		return r.fault(fault.ReadTimeout, "agent %q did not answer the read %s in time; reading again is safe", r.target.Name, id).WithCause(cause)
+	}
+	return r.fault(fault.OutcomeUnknown,
+		"command %s was sent to agent %q and no answer came in time: it may have run. It was not sent again. Look at the agent's state before repeating it; a late answer is logged under the command's id", id, r.target.Name).WithCause(cause)
+}
+
+func (r *run) unread(err error) error {
+	found := fault.From(err)
+	switch found.Reason {
+	case fault.AgentNotFound, fault.InvalidArgument:
+		return found.WithAgent(r.name)
+	}
+	return fault.New(fault.RegistryUnavailable, "the registry does not answer, so agent %q cannot be looked up; nothing was sent", r.name).WithAgent(r.name).WithCause(err)
+}
+
+func (r *run) fault(reason fault.Reason, format string, args ...any) *fault.Error {
+	found := fault.New(reason, format, args...).WithAgent(r.target.Name)
+	if !reason.NothingSent() && r.decision.Transport != routing.None {
+		found = found.WithCommand(r.command.GetCommandId())
+	}
+	return found
+}
+
+// record counts the command, and writes the audit line of every write.
+func (r *run) record(ctx context.Context, took time.Duration, err error) {
+	outcome := "succeeded"
+	if err != nil {
+		outcome = string(fault.From(err).Reason)
+	}
+	transport := transportName(r.decision.Transport)
+	r.Metrics.Commands.WithLabelValues(r.kind, transport, outcome).Inc()
+	r.Metrics.Duration.WithLabelValues(transport).Observe(took.Seconds())
+	if !r.write {
+		return
+	}
+	attributes := []slog.Attr{
+		slog.String("principal", r.principal), slog.String("operation", r.kind), slog.Any("arguments", arguments(r.command)),
+		slog.String("agent", r.name), slog.String("transport", transport), slog.String("fallback", r.decision.Fallback),
+		slog.String("command_id", r.command.GetCommandId()), slog.String("outcome", outcome), slog.Duration("duration", took),
+	}
+	if err != nil {
+		attributes = append(attributes, slog.String("error", err.Error()))
+	}
+	r.Logger.LogAttrs(ctx, slog.LevelInfo, "audit: command", attributes...)
+}
+
+// arguments are what an operation was asked to act on, as text.
+func arguments(command *agentv1.Command) string {
+	message := command.ProtoReflect()
+	field := message.WhichOneof(message.Descriptor().Oneofs().ByName("operation"))
+	if field == nil {
+		return ""
+	}
+	return fmt.Sprint(message.Get(field).Message().Interface())
+}
+
+func transportName(transport routing.Transport) string {
+	return [...]string{"none", "servicebus", "http"}[transport]
+}

@@ -1,0 +1,46 @@
+package command
+
+import (
+	"context"
+	"time"
+
+	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
+	"github.com/commandcenter/fleet/services/internal/fault"
+)
+
+// Target is the agent a command goes to, as the registry has it.
+type Target struct {
+	Name     string // first spelling
+	Reported string // latest spelling; messages are addressed so
+	BaseURL  string
+	Verified bool // whether the base URL was verified, so that a shared credential may go there
+}
+
+// Transport sends one command once, and waits for its answer until the context ends.
+//
+// Prepare does what may take a while before anything is sent. Send must not send after validUntil. An error is a *NotSent when
+// surely nothing was sent; any other error leaves open whether the agent got the command.
+type Transport interface {
+	Prepare(ctx context.Context) error
+	Send(ctx context.Context, target Target, command *agentv1.Command, validUntil time.Time) (*agentv1.CommandResult, error)
+}
+
+// NotSent says that nothing was sent, and why.
+type NotSent struct {
+	Reason fault.Reason
+	Detail string
+	Cause  error
+	// Expired: the decision was too old by the time it could be sent; decide again.
+	Expired bool
+	// Unreachable: the agent itself could not be connected to.
+	Unreachable bool
+}
+
+func (e *NotSent) Error() string {
+	if e.Cause != nil {
+		return e.Detail + ": " + e.Cause.Error()
+	}
+	return e.Detail
+}
+
+func (e *NotSent) Unwrap() error { return e.Cause }

@@ -1,0 +1,40 @@
+package routing
+
+import (
+	"strings"
+	"time"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+
+	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
+)
+
+// FromRegistry reads what a decision rests on out of the registry's answer; elapsed is the time since it was read.
+func FromRegistry(agent *registryv1.Agent, ingest *registryv1.IngestHealth, elapsed time.Duration) Agent {
+	verification := agent.GetHttpVerification()
+	facts := Agent{
+		Name: agent.GetName(), State: State(agent.GetRegistrationState()), OnServiceBus: agent.GetOnServiceBus(),
+		BusHeard: agent.GetBusHeartbeatAge() != nil, BusHeartbeatAge: agent.GetBusHeartbeatAge().AsDuration(),
+		HTTPBaseURL:      agent.GetHttpBaseUrl(),
+		Verified:         verification.GetOutcome() == registryv1.VerificationOutcome_VERIFICATION_OUTCOME_SUCCEEDED && verification.GetAge() != nil,
+		Disproved:        verification.GetOutcome() == registryv1.VerificationOutcome_VERIFICATION_OUTCOME_FAILED,
+		VerificationAge:  verification.GetAge().AsDuration(),
+		IdentityConflict: agent.GetIdentityConflictAt() != nil,
+		IngestBlind:      ingest != nil && !ingest.GetHealthy(), IngestDetail: ingest.GetDetail(),
+		Elapsed: elapsed,
+	}
+	// A server that vanished has no name to differ; the link is shown as missing.
+	if server := agent.GetServer(); server != nil && !server.GetMissing() {
+		facts.ServerName, facts.NamesDiffer = server.GetName(), !SameName(server.GetName(), agent.GetName())
+	}
+	return facts
+}
+
+// SameName tells whether two spellings are one name, case aside.
+func SameName(a, b string) bool {
+	a, b = strings.TrimSpace(a), strings.TrimSpace(b)
+	return strings.EqualFold(a, b) || fold(a) == fold(b)
+}
+
+func fold(text string) string { return norm.NFC.String(cases.Fold().String(norm.NFC.String(text))) }

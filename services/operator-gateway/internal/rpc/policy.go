@@ -1,0 +1,64 @@
+package rpc
+
+import (
+	"time"
+
+	"github.com/commandcenter/fleet/services/internal/authn"
+)
+
+const (
+	operations = "/commandcenter.operator.v1.AgentOperations/"
+	agents     = "/commandcenter.operator.v1.AgentConfig/"
+	servers    = "/commandcenter.operator.v1.ServerConfig/"
+)
+
+// Policy says which role each method needs. A viewer reads; an operator makes agents act and decides about them; an admin also
+// edits the server catalog, removes agents and resolves identity conflicts. Each role includes the one before it.
+func Policy() authn.Policy {
+	viewer, operator, admin := []authn.Role{authn.Viewer}, []authn.Role{authn.Operator}, []authn.Role{authn.Admin}
+	return authn.Policy{
+		operations + "ListAgents":        viewer,
+		operations + "GetRoute":          viewer,
+		operations + "ListInstallations": viewer,
+		operations + "ListServices":      viewer,
+		operations + "ListAppPools":      viewer,
+		operations + "ListCertificates":  viewer,
+		operations + "Uninstall":         operator,
+		operations + "StartService":      operator,
+		operations + "StopService":       operator,
+		operations + "RestartService":    operator,
+		operations + "StartAppPool":      operator,
+		operations + "StopAppPool":       operator,
+		operations + "RecycleAppPool":    operator,
+		operations + "SyncPackages":      operator,
+
+		agents + "ListAgents":              viewer,
+		agents + "GetAgent":                viewer,
+		agents + "ListUrlProposals":        viewer,
+		agents + "AddAgent":                operator,
+		agents + "AcceptAgent":             operator,
+		agents + "BatchAcceptAgents":       operator,
+		agents + "RejectAgent":             operator,
+		agents + "UpdateAgent":             operator,
+		agents + "VerifyHttp":              operator,
+		agents + "RemoveAgent":             admin,
+		agents + "ResolveIdentityConflict": admin,
+
+		servers + "ListServers":    viewer,
+		servers + "GetServer":      viewer,
+		servers + "ListOfflineLog": viewer,
+		servers + "CreateServer":   admin,
+		servers + "UpdateServer":   admin,
+	}
+}
+
+// Deadlines give a command its whole budget; it ends by itself a little earlier, and says how.
+func Deadlines(budget time.Duration) map[string]time.Duration {
+	deadlines := map[string]time.Duration{}
+	for method := range Policy() {
+		if len(method) > len(operations) && method[:len(operations)] == operations {
+			deadlines[method] = budget + 5*time.Second
+		}
+	}
+	return deadlines
+}

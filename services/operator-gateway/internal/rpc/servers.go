@@ -1,0 +1,61 @@
+package rpc
+
+import (
+	"context"
+	"log/slog"
+
+	operatorv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/operator/v1"
+	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
+)
+
+// Servers implements operator.v1.ServerConfig.
+type Servers struct {
+	operatorv1.UnimplementedServerConfigServer
+	Registry Registry
+	Logger   *slog.Logger
+}
+
+// ListServers lists servers.
+func (s *Servers) ListServers(ctx context.Context, request *operatorv1.ListServersRequest) (*operatorv1.ListServersResponse, error) {
+	page, err := s.Registry.Servers.ListServers(ctx, &registryv1.ListServersRequest{
+		Type: request.GetType(), HasAgent: request.HasAgent, Query: request.GetQuery(),
+		OrderBy: request.GetOrderBy(), PageSize: request.GetPageSize(), PageToken: request.GetPageToken(),
+	})
+	return &operatorv1.ListServersResponse{Servers: page.GetServers(), NextPageToken: page.GetNextPageToken()}, read(err)
+}
+
+// GetServer shows one server.
+func (s *Servers) GetServer(ctx context.Context, request *operatorv1.GetServerRequest) (*registryv1.Server, error) {
+	found, err := s.Registry.Servers.GetServer(ctx, &registryv1.GetServerRequest{Name: request.GetServer()})
+	return found.GetServer(), read(err)
+}
+
+// CreateServer creates one server.
+func (s *Servers) CreateServer(ctx context.Context, request *operatorv1.CreateServerRequest) (*registryv1.Server, error) {
+	created, err := s.Registry.Servers.CreateServer(ctx, &registryv1.CreateServerRequest{
+		Name: request.GetName(), Url: request.GetUrl(), Type: request.GetType(), Active: request.Active, Actor: actor(ctx),
+	})
+	audit(ctx, s.Logger, "create server", request.GetName(), err)
+	return created.GetServer(), write(err)
+}
+
+// UpdateServer changes one server.
+func (s *Servers) UpdateServer(ctx context.Context, request *operatorv1.UpdateServerRequest) (*registryv1.Server, error) {
+	etag, err := etag(ctx, request.GetEtag())
+	if err != nil {
+		return nil, err
+	}
+	updated, err := s.Registry.Servers.UpdateServer(ctx, &registryv1.UpdateServerRequest{
+		Name: request.GetServer(), Etag: etag, NewName: request.Name, Url: request.Url, Type: request.Type, Active: request.Active, Actor: actor(ctx),
+	})
+	audit(ctx, s.Logger, "update server", request.GetServer(), err)
+	return updated.GetServer(), write(err)
+}
+
+// ListOfflineLog reads a server's offline log.
+func (s *Servers) ListOfflineLog(ctx context.Context, request *operatorv1.ListOfflineLogRequest) (*operatorv1.ListOfflineLogResponse, error) {
+	page, err := s.Registry.Servers.ListOfflineLog(ctx, &registryv1.ListOfflineLogRequest{
+		Name: request.GetServer(), StartAt: request.GetStartAt(), EndAt: request.GetEndAt(), PageSize: request.GetPageSize(), PageToken: request.GetPageToken(),
+	})
+	return &operatorv1.ListOfflineLogResponse{Entries: page.GetEntries(), NextPageToken: page.GetNextPageToken()}, read(err)
+}

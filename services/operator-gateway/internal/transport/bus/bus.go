@@ -1,0 +1,263 @@
+// Package bus sends commands over Service Bus and matches the replies. A gateway holds one session of the replies
+// subscription, named by its incarnation; nothing is sent unless a message to itself came back lately.
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
+	"github.com/commandcenter/fleet/services/internal/fault"
+	"github.com/commandcenter/fleet/services/internal/servicebus"
+	"github.com/commandcenter/fleet/services/operator-gateway/internal/command"
+)
+
+const (
+	proofProperty = "commandcenter-proof"
+	// proofInterval is how often the reply path is proven, and proofMaxAge how long a proof counts.
+	proofInterval = 20 * time.Second
+	proofMaxAge   = 60 * time.Second
+	// firstProofWait is how long a command waits for the first proof after a start.
+	firstProofWait = 2 * time.Second
+	proofLifetime  = 30 * time.Second
+)
+
+const (
+	jsonType     = "application/json"
+	protobufType = "application/protobuf"
+)
+
+var readJSON = protojson.UnmarshalOptions{DiscardUnknown: true}
+
+// errSessionLost is why commands in flight are answered at once when the replies session is lost.
+var errSessionLost = errors.New("the replies session was lost while the command was under way")
+
+// Options is what a transport is made of. All fields are required.
+type Options struct {
+	// Commands has its own client, with retries off; Replies is for everything that may be sent twice.
+	Commands, Replies *servicebus.Client
+	Config            servicebus.Config
+	Metrics           prometheus.Registerer
+	Logger            *slog.Logger
+}
+
+// Transport is the Service Bus transport of one gateway.
+type Transport struct {
+	options     Options
+	incarnation string
+	commands    *servicebus.OnceSender
+	replies     *servicebus.Sender
+	late        *prometheus.CounterVec
+
+	mu       sync.Mutex
+	waiting  map[string]chan reply
+	provenAt time.Time
+	proven   chan struct{} // closed by the first proof
+}
+
+type reply struct {
+	result *agentv1.CommandResult
+	err    error
+}
+
+// New prepares a transport; Run makes it work.
+func New(options Options) (*Transport, error) {
+	replies, err := options.Replies.NewSender(options.Config.Topics.Replies)
+	if err != nil {
+		return nil, err
+	}
+	t := &Transport{
+		options: options, incarnation: "gateway-" + uuid.NewString(),
+		commands: options.Commands.NewOnceSender(options.Config.Topics.Commands), replies: replies,
+		late: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "commandcenter_gateway_late_replies_total", Help: "Replies that came after their command was answered, by outcome.",
+		}, []string{"outcome"}),
+		waiting: map[string]chan reply{}, proven: make(chan struct{}),
+	}
+	options.Metrics.MustRegister(t.late, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "commandcenter_gateway_reply_path_proof_age_seconds", Help: "Age of the last proof that replies reach this gateway.",
+	}, func() float64 { return t.proofAge().Seconds() }))
+	return t, nil
+}
+
+// Hold holds the replies session until the context ends.
+func (t *Transport) Hold(ctx context.Context) error {
+	session := &servicebus.Session{
+		Client: t.options.Replies, Topic: t.options.Config.Topics.Replies, Subscription: t.options.Config.Subscriptions.Replies,
+		ID: t.incarnation, Logger: t.options.Logger, Deliver: t.deliver, Lost: t.lost,
+	}
+	return session.Run(ctx)
+}
+
+// Prove sends a message to ourselves now and then, until the context ends.
+func (t *Transport) Prove(ctx context.Context) error {
+	for {
+		bounded, cancel := context.WithTimeout(ctx, proofInterval)
+		id, lifetime := uuid.NewString(), proofLifetime
+		err := t.replies.Send(bounded, &servicebus.Message{
+			MessageID: &id, SessionID: &t.incarnation, TimeToLive: &lifetime, ApplicationProperties: map[string]any{proofProperty: id},
+		})
+		cancel()
+		pause := proofInterval
+		if err != nil && ctx.Err() == nil {
+			t.options.Logger.Warn("the reply path could not be tested", "error", err)
+		}
+		if t.Ready() != nil {
+			pause = time.Second
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+	}
+}
+
+func (t *Transport) proofAge() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.provenAt.IsZero() {
+		return 24 * time.Hour
+	}
+	return time.Since(t.provenAt)
+}
+
+// Ready tells why no command can be sent over the bus; nil when one can.
+func (t *Transport) Ready() error {
+	if age := t.proofAge(); age >= proofMaxAge {
+		return fmt.Errorf("no message to ourselves came back within %s, so replies may not reach us", proofMaxAge)
+	}
+	return nil
+}
+
+// Prepare makes sure that replies reach us and that the link is open. Both come before anything is sent.
+func (t *Transport) Prepare(ctx context.Context) error {
+	timer := time.NewTimer(firstProofWait)
+	defer timer.Stop()
+	select {
+	case <-t.proven:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	if err := t.Ready(); err != nil {
+		return &command.NotSent{Reason: fault.BusUnavailable, Detail: err.Error()}
+	}
+	if err := t.commands.Open(ctx); err != nil {
+		return &command.NotSent{Reason: fault.BusUnavailable, Detail: "the link to the commands topic cannot be opened", Cause: err}
+	}
+	return nil
+}
+
+// Send sends one command, once, and waits for its reply. The context's deadline is the command's budget.
+func (t *Transport) Send(ctx context.Context, target command.Target, cmd *agentv1.Command, _ time.Time) (*agentv1.CommandResult, error) {
+	body, err := protojson.Marshal(cmd)
+	if err != nil {
+		return nil, &command.NotSent{Reason: fault.Internal, Detail: "the command could not be written", Cause: err}
+	}
+	id, contentType, lifetime := cmd.GetCommandId(), jsonType, cmd.GetBudget().AsDuration()
+	replies := t.options.Config.Topics.Replies
+	message := &servicebus.Message{
+		MessageID: &id, To: &target.Reported, SessionID: &target.Reported, ReplyTo: &replies, ReplyToSessionID: &t.incarnation,
+		TimeToLive: &lifetime, ContentType: &contentType, Body: body,
+	}
+	answered := t.await(id)
+	defer t.forget(id)
+	if err := t.commands.Send(ctx, message); err != nil {
+		var notSent *servicebus.NotSentError
+		if errors.As(err, &notSent) {
+			return nil, &command.NotSent{Reason: fault.BusUnavailable, Detail: "the command was not taken by the bus", Cause: err}
+		}
+		// Anything else is ambiguous. It is treated as sent, and its reply may still come.
+		t.options.Logger.Warn("a send ended in doubt; the command is treated as sent", "command_id", id, "error", err)
+	}
+	select {
+	case got := <-answered:
+		return got.result, got.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (t *Transport) await(id string) <-chan reply {
+	answered := make(chan reply, 1)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.waiting[id] = answered
+	return answered
+}
+
+func (t *Transport) forget(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.waiting, id)
+}
+
+// deliver matches one message of our session: a proof, an awaited reply, or a late one.
+func (t *Transport) deliver(message *servicebus.ReceivedMessage) {
+	if _, proof := message.ApplicationProperties[proofProperty]; proof {
+		t.prove()
+		return
+	}
+	if message.CorrelationID == nil {
+		t.options.Logger.Warn("a reply without correlation id is dropped", "message_id", message.MessageID)
+		return
+	}
+	id := *message.CorrelationID
+	result, err := decode(message)
+	if err == nil && result.GetCommandId() != id {
+		err = fmt.Errorf("the reply to %s is about command %q", id, result.GetCommandId())
+	}
+	t.mu.Lock()
+	answered, awaited := t.waiting[id]
+	delete(t.waiting, id)
+	t.mu.Unlock()
+	if awaited {
+		answered <- reply{result, err}
+		return
+	}
+	t.late.WithLabelValues(result.GetOutcome().String()).Inc()
+	t.options.Logger.Warn("a late reply came: the command's outcome is known now", "command_id", id, "agent", result.GetAgent(),
+		"outcome", result.GetOutcome(), "message", result.GetMessage(), "error", err)
+}
+
+func (t *Transport) prove() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.provenAt.IsZero() {
+		close(t.proven)
+	}
+	t.provenAt = time.Now()
+}
+
+// lost answers everything in flight: its reply may have gone with the session. None of it is sent again.
+func (t *Transport) lost() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, answered := range t.waiting {
+		answered <- reply{err: errSessionLost}
+		delete(t.waiting, id)
+	}
+	// Until a message to ourselves comes back again, replies are not known to reach us.
+	if !t.provenAt.IsZero() {
+		t.provenAt = time.Now().Add(-proofMaxAge)
+	}
+}
+
+func decode(message *servicebus.ReceivedMessage) (*agentv1.CommandResult, error) {
+	result := &agentv1.CommandResult{}
+	if message.ContentType != nil && *message.ContentType == protobufType {
+		return result, proto.Unmarshal(message.Body, result)
+	}
+	return result, readJSON.Unmarshal(message.Body, result)
+}

@@ -1,0 +1,122 @@
+// Package operatorgateway is how operators and back-end callers reach agents: REST and gRPC, routing of each command to its
+// agent's own transport, and verification of agents' HTTP. It stores nothing. Its public face is Config and Run.
+package operatorgateway
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/commandcenter/fleet/services/internal/agenthttp"
+	"github.com/commandcenter/fleet/services/internal/authn"
+	"github.com/commandcenter/fleet/services/internal/config"
+	"github.com/commandcenter/fleet/services/internal/grpcclient"
+	"github.com/commandcenter/fleet/services/internal/grpcserver"
+	"github.com/commandcenter/fleet/services/internal/servicebus"
+	"github.com/commandcenter/fleet/services/internal/telemetry"
+)
+
+// Config is all that can be set.
+type Config struct {
+	REST     ListenConfig          `config:"rest"`
+	GRPC     ListenConfig          `config:"grpc"`
+	Admin    telemetry.AdminConfig `config:"admin"`
+	Log      telemetry.LogConfig   `config:"log"`
+	Registry grpcclient.Config     `config:"registry"`
+	Bus      servicebus.Config     `config:"bus"`
+	// TokenFile holds the hashes of the callers' tokens, for REST and gRPC alike. Without it only loopback is served.
+	TokenFile    string                 `config:"tokenFile"`
+	HTTP         agenthttp.ClientConfig `config:"http"`
+	Budgets      BudgetConfig           `config:"budgets"`
+	Routing      RoutingConfig          `config:"routing"`
+	Verification VerificationConfig     `config:"verification"`
+	// Reflection lists the gRPC services to whoever asks.
+	Reflection bool `config:"reflection"`
+
+	Logger *slog.Logger    `config:"-"`
+	Ready  func(Endpoints) `config:"-"` // called once when serving, with the bound addresses
+}
+
+// ListenConfig says where a listener is.
+type ListenConfig struct {
+	// Listen is host:port.
+	Listen string               `config:"listen"`
+	TLS    grpcserver.TLSConfig `config:"tls"`
+}
+
+// BudgetConfig is how long a command may take as a whole; a caller's shorter deadline wins. 500 ms to 1 h.
+type BudgetConfig struct {
+	Read  time.Duration `config:"read"`
+	Write time.Duration `config:"write"`
+}
+
+// RoutingConfig is what routing goes by.
+type RoutingConfig struct {
+	// MaxHeartbeatAge is the age from which a bus heartbeat is stale. 1 s to 1 h.
+	MaxHeartbeatAge time.Duration `config:"maxHeartbeatAge"`
+	// MaxVerificationAge is the age up to which an HTTP verification counts. 1 s to 720 h.
+	MaxVerificationAge time.Duration `config:"maxVerificationAge"`
+}
+
+// VerificationConfig is how often what was verified is verified again. 1 s to 720 h, below MaxVerificationAge.
+type VerificationConfig struct {
+	RepeatInterval time.Duration `config:"repeatInterval"`
+}
+
+// Endpoints are the bound addresses.
+type Endpoints struct{ REST, GRPC, Admin string }
+
+// DefaultConfig listens on loopback and calls a registry there; only the bus must be set.
+func DefaultConfig() Config {
+	return Config{
+		REST:         ListenConfig{Listen: "127.0.0.1:8080"},
+		GRPC:         ListenConfig{Listen: "127.0.0.1:7440"},
+		Admin:        telemetry.AdminConfig{Listen: "127.0.0.1:7441"},
+		Log:          telemetry.DefaultLogConfig(),
+		Registry:     grpcclient.Config{Target: "127.0.0.1:7410"},
+		Bus:          servicebus.DefaultConfig(),
+		HTTP:         agenthttp.DefaultClientConfig(),
+		Budgets:      BudgetConfig{Read: 5 * time.Second, Write: time.Minute},
+		Routing:      RoutingConfig{MaxHeartbeatAge: 90 * time.Second, MaxVerificationAge: 24 * time.Hour},
+		Verification: VerificationConfig{RepeatInterval: 6 * time.Hour},
+	}
+}
+
+// Validate names every key that is wrong.
+func (c Config) Validate() error {
+	var problems config.Problems
+	problems.AddError(c.listener(c.REST).Validate("rest"))
+	problems.AddError(c.listener(c.GRPC).Validate("grpc"))
+	if c.TokenFile != "" {
+		if _, err := authn.Open(c.TokenFile, slog.New(slog.DiscardHandler)); err != nil {
+			problems.Add("tokenFile", "%v", err)
+		}
+	}
+	problems.AddError(c.Admin.Validate("admin"))
+	problems.AddError(c.Registry.Validate("registry"))
+	problems.AddError(c.Bus.Validate("bus"))
+	problems.AddError(c.HTTP.Validate("http"))
+	for _, bound := range []struct {
+		key         string
+		value       time.Duration
+		least, most time.Duration
+	}{
+		{"budgets.read", c.Budgets.Read, 500 * time.Millisecond, time.Hour},
+		{"budgets.write", c.Budgets.Write, 500 * time.Millisecond, time.Hour},
+		{"routing.maxHeartbeatAge", c.Routing.MaxHeartbeatAge, time.Second, time.Hour},
+		{"routing.maxVerificationAge", c.Routing.MaxVerificationAge, time.Second, 720 * time.Hour},
+		{"verification.repeatInterval", c.Verification.RepeatInterval, time.Second, 720 * time.Hour},
+	} {
+		if bound.value < bound.least || bound.value > bound.most {
+			problems.Add(bound.key, "must be %s to %s, is %s", bound.least, bound.most, bound.value)
+		}
+	}
+	if c.Verification.RepeatInterval >= c.Routing.MaxVerificationAge {
+		problems.Add("verification.repeatInterval", "must be shorter than routing.maxVerificationAge (%s), or a verification would lapse before it is repeated", c.Routing.MaxVerificationAge)
+	}
+	return problems.Err()
+}
+
+// listener is a listener with the tokens that both share.
+func (c Config) listener(one ListenConfig) grpcserver.ListenConfig {
+	return grpcserver.ListenConfig{Listen: one.Listen, TLS: one.TLS, TokenFile: c.TokenFile}
+}
