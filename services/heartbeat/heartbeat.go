@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
@@ -43,8 +44,11 @@ type Config struct {
 type IngestConfig struct {
 	// Batch is how many heartbeats are taken at once, 1 to 1,000.
 	Batch int `config:"batch"`
-	// Receivers is how many batches are under way side by side, 1 to 16.
-	Receivers int `config:"receivers"`
+	// Workers is how many batches are recorded and settled side by side, 1 to 16.
+	Workers int `config:"workers"`
+	// HoldTimeout is how long heartbeats stay locked while the registry does not take them, before they are released to other
+	// replicas; 1 s to 5 min. The default is less than the age of the oldest message at which the ingest counts as behind.
+	HoldTimeout time.Duration `config:"holdTimeout"`
 }
 
 // Endpoints are the bound addresses.
@@ -58,7 +62,7 @@ func DefaultConfig() Config {
 		Log:      telemetry.DefaultLogConfig(),
 		Registry: grpcclient.Config{Target: "127.0.0.1:7410"},
 		Bus:      servicebus.DefaultConfig(),
-		Ingest:   IngestConfig{Batch: 500, Receivers: 2},
+		Ingest:   IngestConfig{Batch: 500, Workers: 2, HoldTimeout: 15 * time.Second},
 	}
 }
 
@@ -72,8 +76,11 @@ func (c Config) Validate() error {
 	if c.Ingest.Batch < 1 || c.Ingest.Batch > 1000 {
 		problems.Add("ingest.batch", "must be 1 to 1000, is %d", c.Ingest.Batch)
 	}
-	if c.Ingest.Receivers < 1 || c.Ingest.Receivers > 16 {
-		problems.Add("ingest.receivers", "must be 1 to 16, is %d", c.Ingest.Receivers)
+	if c.Ingest.Workers < 1 || c.Ingest.Workers > 16 {
+		problems.Add("ingest.workers", "must be 1 to 16, is %d", c.Ingest.Workers)
+	}
+	if c.Ingest.HoldTimeout < time.Second || c.Ingest.HoldTimeout > 5*time.Minute {
+		problems.Add("ingest.holdTimeout", "must be 1s to 5m, is %s", c.Ingest.HoldTimeout)
 	}
 	return problems.Err()
 }
@@ -111,11 +118,14 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	health := &health{server: server, evidence: ingest.NewEvidence()}
+	health.show()
 	admin, err := telemetry.NewAdmin(cfg.Admin, metrics, health.ready)
 	if err != nil {
 		return err
 	}
-	parts, err := ingestParts(cfg, bus, registry{registryv1.NewAgentRegistryClient(conn)}, health, ingest.NewMetrics(metrics))
+	consumer := bus.NewConsumer(cfg.Bus.Topics.State, cfg.Bus.Subscriptions.State, cfg.Logger)
+	defer closeConsumer(consumer, cfg.Logger)
+	prover, loop, err := newIngest(cfg, bus, consumer, registry{registryv1.NewAgentRegistryClient(conn)}, health, metrics)
 	if err != nil {
 		return err
 	}
@@ -123,32 +133,34 @@ func Run(ctx context.Context, cfg Config) error {
 		cfg.Ready(Endpoints{GRPC: server.Addr(), Admin: admin.Addr()})
 	}
 	cfg.Logger.Info("consuming", "topic", cfg.Bus.Topics.State, "subscription", cfg.Bus.Subscriptions.State, "consumer", health.evidence.Consumer)
-	return lifecycle.Run(ctx, cfg.Logger, stopGrace, append([]lifecycle.Part{
-		{Name: "admin", Run: admin.Run},
-		{Name: "tokens", Run: tokens.Run},
-		{Name: "grpc", Run: server.Run},
-	}, parts...)...)
+	// They stop from the last to the first: not serving, then the ingest with all it holds, then what it needs.
+	return lifecycle.Run(ctx, cfg.Logger, stopGrace,
+		lifecycle.Part{Name: "admin", Run: admin.Run},
+		lifecycle.Part{Name: "tokens", Run: tokens.Run},
+		lifecycle.Part{Name: "grpc", Run: server.Run},
+		lifecycle.Part{Name: "prover", Run: prover.Run},
+		lifecycle.Part{Name: "ingest", Run: loop.Run},
+		lifecycle.Part{Name: "health", Run: health.untilDrain},
+	)
 }
 
-// ingestParts are the loops that share the work, and the prover that shows they hear.
-func ingestParts(cfg Config, bus *servicebus.Client, registry registry, health *health, metrics *ingest.Metrics) ([]lifecycle.Part, error) {
+// newIngest makes the loop that takes heartbeats from bus to registry, and the prover that shows it hears.
+func newIngest(cfg Config, bus *servicebus.Client, consumer *servicebus.Consumer, registry registry, health *health,
+	metrics prometheus.Registerer,
+) (*ingest.Prover, *ingest.Loop, error) {
 	sender, err := bus.NewSender(cfg.Bus.Topics.State)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	own := ingest.NewMetrics(metrics, consumer.Recreated)
 	prover := &ingest.Prover{
-		Evidence: health.evidence, Sender: sender, Backlog: bus.NewConsumer(cfg.Bus.Topics.State, cfg.Bus.Subscriptions.State, cfg.Logger),
-		Reporter: registry, Metrics: metrics, Logger: cfg.Logger, Reported: health.reported,
+		Evidence: health.evidence, Sender: sender, Backlog: consumer, Reporter: registry, Metrics: own, Logger: cfg.Logger, Reported: health.reported,
 	}
-	parts := []lifecycle.Part{{Name: "prover", Run: prover.Run}}
-	for i := range cfg.Ingest.Receivers {
-		loop := &ingest.Loop{
-			Source:   bus.NewConsumer(cfg.Bus.Topics.State, cfg.Bus.Subscriptions.State, cfg.Logger),
-			Registry: registry, Evidence: health.evidence, Metrics: metrics, Logger: cfg.Logger, Most: cfg.Ingest.Batch,
-		}
-		parts = append(parts, lifecycle.Part{Name: fmt.Sprintf("ingest %d", i+1), Run: loop.Run})
+	loop := &ingest.Loop{
+		Source: consumer, Registry: registry, Evidence: health.evidence, Metrics: own, Logger: cfg.Logger, Answers: prover.Report,
+		Most: cfg.Ingest.Batch, Workers: cfg.Ingest.Workers, HoldTimeout: cfg.Ingest.HoldTimeout,
 	}
-	return parts, nil
+	return prover, loop, nil
 }
 
 // checkBus opens the links once. A missing right or entity ends the start and is named; a bus that can't be reached is waited for.
@@ -166,6 +178,14 @@ func checkBus(ctx context.Context, bus *servicebus.Client, cfg Config) error {
 	return nil
 }
 
+func closeConsumer(consumer *servicebus.Consumer, logger *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := consumer.Close(ctx); err != nil {
+		logger.Debug("the receiver did not close cleanly", "error", err)
+	}
+}
+
 func closeBus(bus *servicebus.Client, logger *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -175,7 +195,9 @@ func closeBus(bus *servicebus.Client, logger *slog.Logger) {
 }
 
 // registry narrows the generated client to what the ingest calls.
-type registry struct{ client registryv1.AgentRegistryClient }
+type registry struct {
+	client registryv1.AgentRegistryClient
+}
 
 func (r registry) RecordHeartbeats(ctx context.Context, request *registryv1.RecordHeartbeatsRequest) (*registryv1.RecordHeartbeatsResponse, error) {
 	return r.client.RecordHeartbeats(ctx, request, grpc.WaitForReady(false))
@@ -185,23 +207,37 @@ func (r registry) ReportIngestEvidence(ctx context.Context, request *registryv1.
 	return r.client.ReportIngestEvidence(ctx, request)
 }
 
-// health answers checks: serving while the registry answers and canaries come back.
+// health answers checks: serving while the registry answers and canaries come back, until the drain.
 type health struct {
 	server   *grpcserver.Server
 	evidence *ingest.Evidence
 	registry atomic.Pointer[error]
+	draining atomic.Bool
 }
 
 func (h *health) reported(err error) {
 	h.registry.Store(&err)
+	h.show()
+}
+
+func (h *health) show() {
 	serving := h.ready() == nil
 	h.server.SetServing("", serving)
 	h.server.SetServing(HealthService, serving)
 }
 
+func (h *health) untilDrain(ctx context.Context) error {
+	<-ctx.Done()
+	h.draining.Store(true)
+	h.show()
+	return nil
+}
+
 func (h *health) ready() error {
 	answered := h.registry.Load()
 	switch {
+	case h.draining.Load():
+		return errors.New("stopping")
 	case answered == nil:
 		return errors.New("nothing was reported to the registry yet")
 	case *answered != nil:

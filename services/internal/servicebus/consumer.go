@@ -15,230 +15,255 @@ import (
 
 const (
 	// receiveTimeout bounds one receive, so that a receiver which has gone silent is looked at.
-	receiveTimeout = 30 * time.Second
+	receiveTimeout = 10 * time.Second
 	// linger is how long a batch is gathered after its first message; the SDK's 20 ms would be most of an idle heartbeat's way.
-	linger = 5 * time.Millisecond
-	// settleTimeout bounds one settlement: on a lost connection the SDK's own would hang for most of a minute.
-	settleTimeout = 5 * time.Second
-	// settlers settle at once; each settlement is a round trip of its own.
-	settlers = 64
+	linger = 3 * time.Millisecond
+	// openTimeout bounds the opening of a link. It is long, because links given up half open leave the SDK's $cbs link in its way.
+	openTimeout = 20 * time.Second
 	// Backoff of receives that fail, or come back empty at once.
 	minBackoff, maxBackoff = 50 * time.Millisecond, 5 * time.Second
-	// silentReceives is after how many empty receives the receiver is made anew if the subscription is not empty.
-	silentReceives = 1
 )
 
+// Delivery is a message received in peek-lock, with the link that delivered it.
+type Delivery struct {
+	*ReceivedMessage
+	from *link
+}
+
+// link is one receiver, until it is lost or thrown away.
+type link struct {
+	receiver *azservicebus.Receiver
+	// alive ends with the link, so that settlements which wait on it go on by another way at once.
+	alive context.Context
+	end   context.CancelFunc
+}
+
 // Consumer receives from one subscription in peek-lock, through lost links and connections.
+//
+// It has two links: one delivers; the other, which never asks for messages, peeks, renews locks, and settles by lock token what
+// a lost link delivered.
 type Consumer struct {
 	client              *Client
 	topic, subscription string
 	logger              *slog.Logger
-	// Recreated counts the receivers made anew.
-	Recreated atomic.Int64
+	recreated           atomic.Int64
+	lockDuration        atomic.Int64 // nanoseconds; 0 until known
 
-	mu       sync.Mutex
-	receiver *azservicebus.Receiver
+	mu       sync.Mutex // guards the two links
+	delivers *link
+	manages  *azservicebus.Receiver
+	closing  sync.WaitGroup
+
+	// The receiving goroutine's own.
 	failures int
-	empty    int
+	waiting  time.Time // when the message was enqueued that waited through the last, silent receive
 }
 
-// NewConsumer prepares a consumer; it opens its link with the first receive. It is for one goroutine's receives at a time.
+// NewConsumer prepares a consumer; its links are opened by first use. Receive is for one goroutine at a time, all else for any.
 func (c *Client) NewConsumer(topic, subscription string, logger *slog.Logger) *Consumer {
 	return &Consumer{client: c, topic: topic, subscription: subscription, logger: logger}
 }
 
-func (c *Consumer) current() (*azservicebus.Receiver, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.receiver != nil {
-		return c.receiver, nil
-	}
-	receiver, err := c.client.sdk.NewReceiverForSubscription(c.topic, c.subscription, nil)
-	c.receiver = receiver
-	return receiver, err
-}
+// Recreated counts the receivers that were made anew.
+func (c *Consumer) Recreated() int64 { return c.recreated.Load() }
 
-// renew throws a receiver away; the next use makes another.
-func (c *Consumer) renew(old *azservicebus.Receiver, why string, cause error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.receiver != old || old == nil {
-		return
-	}
-	c.receiver = nil
-	c.Recreated.Add(1)
-	c.logger.Warn("the receiver is made anew", "topic", c.topic, "subscription", c.subscription, "why", why, "error", cause)
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
-		defer cancel()
-		_ = old.Close(ctx)
-	}()
-}
+// LockDuration is how long the subscription locks a message, as far as received messages show; 0 while nothing was received.
+func (c *Consumer) LockDuration() time.Duration { return time.Duration(c.lockDuration.Load()) }
 
 // Receive waits for messages, at most so many. It returns none when the context ended or nothing came for a while; failures
 // are waited out here, with backoff.
-func (c *Consumer) Receive(ctx context.Context, most int) []*ReceivedMessage {
-	receiver, err := c.current()
+func (c *Consumer) Receive(ctx context.Context, most int) []Delivery {
+	from, err := c.delivering(ctx)
 	if err != nil {
 		c.pause(ctx, err)
 		return nil
 	}
 	bounded, cancel := context.WithTimeout(ctx, receiveTimeout)
 	defer cancel()
-	began := time.Now()
-	messages, err := receiver.ReceiveMessages(bounded, most, &azservicebus.ReceiveMessagesOptions{TimeAfterFirstMessage: linger})
+	messages, err := from.receiver.ReceiveMessages(bounded, most, &azservicebus.ReceiveMessagesOptions{TimeAfterFirstMessage: linger})
 	switch {
 	case len(messages) > 0:
-		c.failures, c.empty = 0, 0
-		return messages
+		c.failures, c.waiting = 0, time.Time{}
+		return c.deliveries(messages, from)
 	case ctx.Err() != nil:
-		return nil
-	case errors.Is(err, context.DeadlineExceeded) || (err == nil && time.Since(began) >= receiveTimeout):
+	case bounded.Err() != nil:
 		c.failures = 0
-		c.silence(ctx, receiver)
-		return nil
-	case err != nil:
-		c.renew(receiver, "a receive failed", err)
+		c.silence(ctx, from)
+	default:
+		// After a lost link the SDK can also come back at once with neither messages nor an error.
+		c.renew(from, "a receive failed", err)
+		c.pause(ctx, err)
 	}
-	// The SDK can also come back at once with neither messages nor an error, after a lost link.
-	c.pause(ctx, err)
 	return nil
 }
 
-// silence makes a receiver anew that hears nothing although messages wait.
-func (c *Consumer) silence(ctx context.Context, receiver *azservicebus.Receiver) {
-	c.empty++
-	if c.empty < silentReceives {
+func (c *Consumer) deliveries(messages []*ReceivedMessage, from *link) []Delivery {
+	deliveries := make([]Delivery, len(messages))
+	for i, message := range messages {
+		deliveries[i] = Delivery{message, from}
+	}
+	c.learnLock(messages[0])
+	return deliveries
+}
+
+// learnLock takes the lock's length from a message. Both times are the broker's, so no two clocks are compared; a message that
+// waited before it was locked shows too much, and the shortest seen is the truth.
+func (c *Consumer) learnLock(message *ReceivedMessage) {
+	if message.LockedUntil == nil || message.EnqueuedTime == nil {
 		return
 	}
-	if _, found, err := c.Oldest(ctx); err != nil || found {
-		c.empty = 0
-		c.renew(receiver, "nothing is received although messages wait", err)
+	seen := message.LockedUntil.Sub(*message.EnqueuedTime)
+	if known := c.LockDuration(); seen > 0 && (known == 0 || seen < known) {
+		c.lockDuration.Store(int64(seen))
+	}
+}
+
+// silence makes a receiver anew which hears nothing although the same message waits through two whole receives.
+func (c *Consumer) silence(ctx context.Context, from *link) {
+	oldest, found, err := c.Oldest(ctx)
+	switch {
+	case err != nil:
+		c.renew(from, "nothing is received, and the subscription cannot be peeked", err)
+		c.waiting = time.Time{}
+	case !found:
+		c.waiting = time.Time{}
+	case oldest.Equal(c.waiting):
+		c.renew(from, "nothing is received although messages wait", nil)
+		c.waiting = time.Time{}
+	default:
+		c.waiting = oldest
 	}
 }
 
 func (c *Consumer) pause(ctx context.Context, err error) {
 	c.failures++
-	limit := min(maxBackoff, minBackoff<<min(c.failures, 10))
-	timer := time.NewTimer(limit/2 + rand.N(limit/2))
-	defer timer.Stop()
-	if err != nil {
-		c.logger.Warn("receiving failed", "topic", c.topic, "subscription", c.subscription, "failures", c.failures, "error", err)
-	}
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
+	pause := backoff(c.failures, rand.Float64())
+	c.logger.Warn("receiving failed", "topic", c.topic, "subscription", c.subscription, "failures", c.failures, "again_in", pause, "error", err)
+	wait(ctx, pause)
+}
+
+// backoff is the pause after so many failures in a row; jitter is 0 to 1, so that replicas don't come back in step.
+func backoff(failures int, jitter float64) time.Duration {
+	limit := min(maxBackoff, minBackoff<<min(failures, 10))
+	return limit/2 + time.Duration(jitter*float64(limit/2))
 }
 
 // Oldest tells when the oldest message was enqueued, locked ones included; false when there is none.
 func (c *Consumer) Oldest(ctx context.Context) (time.Time, bool, error) {
-	receiver, err := c.current()
+	receiver, err := c.managing(ctx)
 	if err != nil {
 		return time.Time{}, false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	peeked, err := receiver.PeekMessages(ctx, 1, &azservicebus.PeekMessagesOptions{FromSequenceNumber: to.Ptr(int64(0))})
-	if err != nil || len(peeked) == 0 || peeked[0].EnqueuedTime == nil {
+	if err != nil {
+		c.forget(receiver)
 		return time.Time{}, false, err
 	}
-	return *peeked[0].EnqueuedTime, true, nil
-}
-
-// Settlement is what becomes of one message.
-type Settlement struct {
-	Message *ReceivedMessage
-	// DeadLetterReason moves it to the dead-letter queue, with the description; empty completes it.
-	DeadLetterReason, Description string
-	// Release gives it back, to be delivered again.
-	Release bool
-}
-
-// Settle settles many at once, and returns how many failed; those are delivered again, since every handler is idempotent.
-func (c *Consumer) Settle(ctx context.Context, settlements []Settlement) int {
-	var failed atomic.Int64
-	work := make(chan Settlement, len(settlements))
-	for _, settlement := range settlements {
-		work <- settlement
-	}
-	close(work)
-	var group sync.WaitGroup
-	for range min(settlers, len(settlements)) {
-		group.Go(func() {
-			for settlement := range work {
-				if err := c.settle(ctx, settlement); err != nil {
-					failed.Add(1)
-					c.logger.Warn("a message could not be settled and will be delivered again", "message_id", settlement.Message.MessageID, "error", err)
-				}
-			}
-		})
-	}
-	group.Wait()
-	return int(failed.Load())
-}
-
-// settle settles on the receiver that delivered, and after a lost connection by the lock token through a new one.
-func (c *Consumer) settle(ctx context.Context, settlement Settlement) error {
-	receiver, err := c.current()
-	if err != nil {
-		return err
-	}
-	err = settleOn(ctx, receiver, settlement)
-	if err == nil || lockLost(err) || ctx.Err() != nil {
-		return err
-	}
-	c.renew(receiver, "a settlement failed", err)
-	if receiver, err = c.current(); err != nil {
-		return err
-	}
-	return settleOn(ctx, receiver, settlement)
-}
-
-func settleOn(ctx context.Context, receiver *azservicebus.Receiver, settlement Settlement) error {
-	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
-	defer cancel()
-	switch {
-	case settlement.Release:
-		return receiver.AbandonMessage(ctx, settlement.Message, nil)
-	case settlement.DeadLetterReason != "":
-		return receiver.DeadLetterMessage(ctx, settlement.Message, &azservicebus.DeadLetterOptions{
-			Reason: &settlement.DeadLetterReason, ErrorDescription: &settlement.Description,
-		})
-	}
-	return receiver.CompleteMessage(ctx, settlement.Message, nil)
-}
-
-// RenewLocks keeps messages that take longer than their lock, and returns those that are still ours.
-func (c *Consumer) RenewLocks(ctx context.Context, messages []*ReceivedMessage) []*ReceivedMessage {
-	receiver, err := c.current()
-	if err != nil {
-		return messages
-	}
-	var kept []*ReceivedMessage
-	for _, message := range messages {
-		bounded, cancel := context.WithTimeout(ctx, settleTimeout)
-		err := receiver.RenewMessageLock(bounded, message, nil)
-		cancel()
-		if lockLost(err) {
-			continue
+	for _, message := range peeked {
+		if message.EnqueuedTime != nil {
+			return *message.EnqueuedTime, true, nil
 		}
-		if err != nil && ctx.Err() == nil {
-			// The connection may be gone: the locks may lapse, and then the messages come again.
-			c.renew(receiver, "a lock could not be renewed", err)
-			return messages
-		}
-		kept = append(kept, message)
 	}
-	return kept
+	return time.Time{}, false, nil
 }
 
-// Close closes the link. Messages that were not settled come again when their locks lapse.
-func (c *Consumer) Close(ctx context.Context) error {
+// delivering is the link that delivers, opened if need be.
+func (c *Consumer) delivering(ctx context.Context) (*link, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.receiver == nil {
-		return nil
+	if c.delivers != nil {
+		return c.delivers, nil
 	}
-	return c.receiver.Close(ctx)
+	receiver, err := c.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	alive, end := context.WithCancel(context.Background())
+	c.delivers = &link{receiver: receiver, alive: alive, end: end}
+	return c.delivers, nil
+}
+
+// managing is the link that never asks for messages, opened if need be.
+func (c *Consumer) managing(ctx context.Context) (*azservicebus.Receiver, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.manages != nil {
+		return c.manages, nil
+	}
+	receiver, err := c.open(ctx)
+	if err == nil {
+		c.manages = receiver
+	}
+	return receiver, err
+}
+
+// open makes a receiver and opens its links, whatever is left of the caller's own short time.
+func (c *Consumer) open(ctx context.Context) (*azservicebus.Receiver, error) {
+	receiver, err := c.client.sdk.NewReceiverForSubscription(c.topic, c.subscription, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	opening, cancel := context.WithTimeout(context.WithoutCancel(ctx), openTimeout)
+	defer cancel()
+	if _, err := receiver.PeekMessages(opening, 1, nil); err != nil {
+		c.discard(receiver)
+		return nil, Access(err, "Listen", "subscription "+c.topic+"/"+c.subscription)
+	}
+	return receiver, nil
+}
+
+// renew throws a link away, and with it the managing one, which shares its connection; the next use opens them anew.
+func (c *Consumer) renew(old *link, why string, cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.delivers != old {
+		return
+	}
+	c.recreated.Add(1)
+	c.logger.Warn("the receiver is made anew", "topic", c.topic, "subscription", c.subscription, "why", why, "error", cause)
+	old.end()
+	c.discard(old.receiver)
+	c.delivers = nil
+	if c.manages != nil {
+		c.discard(c.manages)
+		c.manages = nil
+	}
+}
+
+// forget throws the managing link away, unless that was done already.
+func (c *Consumer) forget(old *azservicebus.Receiver) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.manages == old {
+		c.discard(old)
+		c.manages = nil
+	}
+}
+
+// discard closes a receiver aside: on a lost connection that takes its time.
+func (c *Consumer) discard(receiver *azservicebus.Receiver) {
+	c.closing.Go(func() { closeReceiver(receiver) })
+}
+
+// Close closes the links and waits for those thrown away before. Messages that were not settled come again when their locks lapse.
+func (c *Consumer) Close(ctx context.Context) error {
+	c.mu.Lock()
+	var errs []error
+	if c.delivers != nil {
+		c.delivers.end()
+		errs = append(errs, c.delivers.receiver.Close(ctx))
+		c.delivers = nil
+	}
+	if c.manages != nil {
+		errs = append(errs, c.manages.Close(ctx))
+		c.manages = nil
+	}
+	c.mu.Unlock()
+	c.closing.Wait()
+	return errors.Join(errs...)
 }

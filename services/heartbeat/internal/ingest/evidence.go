@@ -20,6 +20,12 @@ const (
 	canaryLifetime = 30 * time.Second
 	// Interval is how often a canary is sent and evidence reported.
 	Interval = 5 * time.Second
+	// seekingInterval is used instead while none came back lately: at the start, and when competing replicas got them all.
+	seekingInterval = time.Second
+	// lateAfter is when a canary has not come back lately.
+	lateAfter = 2 * Interval
+	// proofTimeout bounds each of the calls that prove something.
+	proofTimeout = 5 * time.Second
 	// canaryMaxAge is how long a canary that came back counts.
 	canaryMaxAge = 15 * time.Second
 )
@@ -106,6 +112,16 @@ func (e *Evidence) Listening() error {
 	return nil
 }
 
+// interval is the time to the next canary.
+func (e *Evidence) interval() time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.cameAt.IsZero() || time.Since(e.cameAt) > lateAfter {
+		return seekingInterval
+	}
+	return Interval
+}
+
 // Sender sends canaries; *servicebus.Sender is one.
 type Sender interface {
 	Send(ctx context.Context, message *servicebus.Message) error
@@ -135,40 +151,62 @@ type Prover struct {
 
 // Run goes on until the context ends.
 func (p *Prover) Run(ctx context.Context) error {
-	ticker := time.NewTicker(Interval)
-	defer ticker.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
-		p.once(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
+		case <-timer.C:
 		}
+		p.send(ctx)
+		_ = p.Report(ctx) // it is logged, and tried again
+		timer.Reset(p.Evidence.interval())
 	}
 }
 
-func (p *Prover) once(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, Interval)
+func (p *Prover) send(ctx context.Context) {
+	bounded, cancel := context.WithTimeout(ctx, proofTimeout)
 	defer cancel()
-	if err := p.Sender.Send(ctx, p.Evidence.canary()); err != nil && ctx.Err() == nil {
+	if err := p.Sender.Send(bounded, p.Evidence.canary()); err != nil && ctx.Err() == nil {
 		p.Logger.Warn("no canary could be sent", "error", err)
 	}
-	var oldest *time.Duration
-	enqueuedAt, found, err := p.Backlog.Oldest(ctx)
-	if err == nil {
-		var age time.Duration
-		if found {
-			age = max(0, time.Since(enqueuedAt))
-		}
-		oldest = &age
-	}
-	request := p.Evidence.request(oldest)
+}
+
+// Report tells the registry what there is to show, and whether it answers.
+func (p *Prover) Report(ctx context.Context) error {
+	request := p.Evidence.request(p.oldest(ctx))
 	if request.GetCanaryRoundTrip() != nil {
 		p.Metrics.Canary.Set(request.GetCanaryRoundTrip().AsDuration().Seconds())
 	}
-	_, err = p.Reporter.ReportIngestEvidence(ctx, request)
-	if err != nil && ctx.Err() == nil {
+	bounded, cancel := context.WithTimeout(ctx, proofTimeout)
+	defer cancel()
+	_, err := p.Reporter.ReportIngestEvidence(bounded, request)
+	if ctx.Err() != nil {
+		return err
+	}
+	if err != nil {
 		p.Logger.Warn("evidence could not be reported to the registry", "error", err)
 	}
 	p.Reported(err)
+	return err
+}
+
+// oldest is the age of the oldest message, nil if it could not be peeked. It compares our clock with the broker's, which may
+// differ by much less than the ages that matter.
+func (p *Prover) oldest(ctx context.Context) *time.Duration {
+	bounded, cancel := context.WithTimeout(ctx, proofTimeout)
+	defer cancel()
+	enqueuedAt, found, err := p.Backlog.Oldest(bounded)
+	if err != nil {
+		if ctx.Err() == nil {
+			p.Logger.Warn("the oldest message could not be peeked", "error", err)
+		}
+		return nil
+	}
+	var age time.Duration
+	if found {
+		age = max(0, time.Since(enqueuedAt))
+	}
+	return &age
 }

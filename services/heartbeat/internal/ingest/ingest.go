@@ -1,254 +1,172 @@
 package ingest
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
-	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/servicebus"
 )
 
-// Reasons in the dead-letter queue.
 const (
-	ReasonUndecodable = "UNDECODABLE_HEARTBEAT"
-	ReasonInvalid     = "INVALID_HEARTBEAT"
-)
-
-const (
-	// maxBatchBytes keeps a call under the registry's limit of 8 MiB, whatever the size of the heartbeats.
-	maxBatchBytes = 3 << 20
-	// recordTimeout bounds one call to the registry.
-	recordTimeout = 10 * time.Second
-	// minHold and maxHold bound the wait between tries while the registry does not answer.
-	minHold, maxHold = 200 * time.Millisecond, 5 * time.Second
-	// releaseTimeout bounds the release of what is held at the stop.
-	releaseTimeout = 5 * time.Second
+	// queued is how many receives may wait for a worker. They gather into one batch, so that batches grow with the load.
+	queued = 4
+	// maxQueued is more than ever waits.
+	maxQueued = (queued + 1) * maxCallItems
 )
 
 // Source is the subscription; *servicebus.Consumer is one.
 type Source interface {
-	Receive(ctx context.Context, most int) []*servicebus.ReceivedMessage
-	Settle(ctx context.Context, settlements []servicebus.Settlement) (failed int)
-	RenewLocks(ctx context.Context, messages []*servicebus.ReceivedMessage) []*servicebus.ReceivedMessage
+	Receive(ctx context.Context, most int) []servicebus.Delivery
+	Settle(ctx context.Context, settlements []servicebus.Settlement) servicebus.Settled
+	Renew(ctx context.Context, deliveries []servicebus.Delivery)
+	LockDuration() time.Duration
 }
 
-// Registry is what is called; registryv1.AgentRegistryClient is one.
+// Registry is what is called; registryv1.AgentRegistryClient is one but for its options.
 type Registry interface {
 	RecordHeartbeats(ctx context.Context, request *registryv1.RecordHeartbeatsRequest) (*registryv1.RecordHeartbeatsResponse, error)
 }
 
-// Loop receives, records and settles, one batch after the other. Several run side by side, so that one receives while
-// another waits for the registry.
+// Loop receives, records and settles.
+//
+//	receive ──► queue ──► workers: decode ──► record ──► settle
+//
+// One goroutine receives all the time, because the SDK gives back what arrives while nobody does. Workers take all that
+// queued up meanwhile, so a batch is one heartbeat when idle and hundreds under load.
 type Loop struct {
 	Source   Source
 	Registry Registry
 	Evidence *Evidence
 	Metrics  *Metrics
 	Logger   *slog.Logger
-	// Most is the size of a batch, up to 1,000.
-	Most int
+	// Answers asks the registry whether it answers and can write; nil when it does.
+	Answers func(context.Context) error
+	// Most is the size of a batch, up to 1,000; Workers is how many batches are under way side by side.
+	Most, Workers int
+	// HoldTimeout is how long heartbeats stay locked here while the registry does not take them.
+	HoldTimeout time.Duration
+
+	received chan []servicebus.Delivery
+	stops    gate
+	stored   atomic.Int64 // calls by which the registry stored something
 }
 
-// Run goes on until the context ends; then everything held is settled or released.
+// Run goes on until the context ends; then everything held is recorded and settled, or released.
 func (l *Loop) Run(ctx context.Context) error {
-	for ctx.Err() == nil {
-		messages := l.Source.Receive(ctx, l.Most)
-		if len(messages) == 0 {
-			continue
-		}
-		l.Evidence.Received()
-		l.Metrics.Batch.Observe(float64(len(messages)))
-		l.handle(ctx, messages)
+	l.received = make(chan []servicebus.Delivery, queued)
+	var workers sync.WaitGroup
+	for range l.Workers {
+		workers.Go(func() {
+			for deliveries := range l.received {
+				l.handle(ctx, gather(deliveries, l.received, l.Most))
+			}
+		})
 	}
+	l.receive(ctx)
+	close(l.received)
+	workers.Wait()
 	return nil
+}
+
+func (l *Loop) receive(ctx context.Context) {
+	for l.stops.wait(ctx) {
+		deliveries := l.Source.Receive(ctx, l.Most)
+		if len(deliveries) > 0 {
+			l.Evidence.Received()
+			l.received <- deliveries
+		}
+	}
+}
+
+// gather adds what is queued, until the batch has its size.
+func gather(deliveries []servicebus.Delivery, received <-chan []servicebus.Delivery, most int) []servicebus.Delivery {
+	for len(deliveries) < most {
+		select {
+		case more, open := <-received:
+			if !open {
+				return deliveries
+			}
+			deliveries = append(deliveries, more...)
+		default:
+			return deliveries
+		}
+	}
+	return deliveries
 }
 
 // item is one heartbeat on its way.
 type item struct {
-	message  *servicebus.ReceivedMessage
+	delivery servicebus.Delivery
 	observed *registryv1.ObservedHeartbeat
 	bytes    int
 }
 
 // handle takes a batch to its end. Nothing is settled before the registry answered for it (I-7).
-func (l *Loop) handle(ctx context.Context, messages []*servicebus.ReceivedMessage) {
-	var settlements []servicebus.Settlement
-	var items []item
-	var canaries []*servicebus.ReceivedMessage
-	for _, message := range messages {
-		if isCanary(message) {
-			canaries = append(canaries, message)
-			settlements = append(settlements, servicebus.Settlement{Message: message})
-			continue
-		}
-		heartbeat, err := Decode(message.Body, value(message.ContentType))
-		if err != nil {
-			settlements = append(settlements, l.deadLetter(message, ReasonUndecodable, err.Error()))
-			continue
-		}
-		items = append(items, item{message, &registryv1.ObservedHeartbeat{
-			Heartbeat: heartbeat, Path: registryv1.HeartbeatPath_HEARTBEAT_PATH_BUS, ObservedAt: enqueued(message),
-		}, len(message.Body)})
+func (l *Loop) handle(ctx context.Context, deliveries []servicebus.Delivery) {
+	l.Metrics.Batch.Observe(float64(len(deliveries)))
+	l.Metrics.Held.Add(float64(len(deliveries)))
+	defer l.Metrics.Held.Sub(float64(len(deliveries)))
+	items, canaries, settlements := l.sort(deliveries)
+	for _, part := range parts(items, maxCallItems, maxCallBytes) {
+		settlements = append(settlements, l.record(ctx, part)...)
 	}
-	for _, part := range parts(items, maxBatchBytes) {
-		settlements = append(settlements, l.recordPart(ctx, part)...)
-	}
+	// A canary has come through the whole ingest only if the registry answers, heartbeats or not.
+	through := len(canaries) > 0 && l.answered(ctx, len(items) > 0)
 	// A drain settles too: what the registry stored must not come again if that can be helped.
-	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*releaseTimeout)
+	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
-	l.Metrics.SettleFailures.Add(float64(l.Source.Settle(settling, settlements)))
-	for _, canary := range canaries {
-		l.Evidence.CanaryCame(canary)
-	}
-}
-
-// parts cuts a batch so that none is too large for one call.
-func parts(items []item, most int) [][]item {
-	var cut [][]item
-	begin, bytes := 0, 0
-	for i, one := range items {
-		if i > begin && bytes+one.bytes > most {
-			cut = append(cut, items[begin:i])
-			begin, bytes = i, 0
-		}
-		bytes += one.bytes
-	}
-	if begin < len(items) {
-		cut = append(cut, items[begin:])
-	}
-	return cut
-}
-
-// recordPart records until the registry answers. While it does not, what is held stays held, under locks that are renewed:
-// giving it back would only have it delivered again, and an outage longer than the allowed deliveries would dead-letter good
-// heartbeats. Nothing more is received meanwhile.
-func (l *Loop) recordPart(ctx context.Context, part []item) []servicebus.Settlement {
-	for hold := minHold; ; hold = min(2*hold, maxHold) {
-		answered, err := l.call(ctx, part)
-		if err == nil {
-			return l.settlements(part, answered.GetResults())
-		}
-		if status.Code(err) == codes.InvalidArgument {
-			return l.halve(ctx, part, err)
-		}
-		l.Logger.Error("the registry does not take heartbeats; they are held and tried again", "held", len(part), "again_in", hold, "error", err)
-		l.Metrics.RegistryFailures.Inc()
-		if !l.hold(ctx, hold) {
-			return release(part)
-		}
-		part = l.renew(ctx, part, hold)
-		if len(part) == 0 {
-			return nil
+	l.settle(settling, settlements)
+	if through {
+		for _, canary := range canaries {
+			l.Evidence.CanaryCame(canary.ReceivedMessage)
 		}
 	}
 }
 
-func (l *Loop) call(ctx context.Context, part []item) (*registryv1.RecordHeartbeatsResponse, error) {
-	request := &registryv1.RecordHeartbeatsRequest{Heartbeats: make([]*registryv1.ObservedHeartbeat, len(part))}
-	for i, one := range part {
-		request.Heartbeats[i] = one.observed
-	}
-	// A call that is under way is not cut off by a drain: its answer tells what may be settled.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
-	defer cancel()
-	answered, err := l.Registry.RecordHeartbeats(ctx, request)
-	if err == nil && len(answered.GetResults()) != len(part) {
-		return nil, status.Errorf(codes.Internal, "the registry answered %d of %d heartbeats", len(answered.GetResults()), len(part))
-	}
-	return answered, err
-}
-
-// halve finds the item that makes the registry refuse a whole call, and lets the others through.
-func (l *Loop) halve(ctx context.Context, part []item, cause error) []servicebus.Settlement {
-	if len(part) == 1 {
-		return []servicebus.Settlement{l.deadLetter(part[0].message, ReasonInvalid, status.Convert(cause).Message())}
-	}
-	half := len(part) / 2
-	return append(l.recordPart(ctx, part[:half]), l.recordPart(ctx, part[half:])...)
-}
-
-func (l *Loop) hold(ctx context.Context, hold time.Duration) bool {
-	timer := time.NewTimer(hold/2 + rand.N(hold/2))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
-
-// renew renews locks that would lapse soon, and lets go of what is no longer ours: it comes again by itself.
-func (l *Loop) renew(ctx context.Context, part []item, hold time.Duration) []item {
-	var due []*servicebus.ReceivedMessage
-	for _, one := range part {
-		if one.message.LockedUntil != nil && time.Until(*one.message.LockedUntil) < 2*maxHold+recordTimeout+hold {
-			due = append(due, one.message)
+// sort tells heartbeats from canaries and from what cannot be read. Canaries are completed, the unreadable dead-lettered.
+func (l *Loop) sort(deliveries []servicebus.Delivery) (items []item, canaries []servicebus.Delivery, settlements []servicebus.Settlement) {
+	settlements = make([]servicebus.Settlement, 0, len(deliveries))
+	items = make([]item, 0, len(deliveries))
+	for _, delivery := range deliveries {
+		if isCanary(delivery.ReceivedMessage) {
+			canaries = append(canaries, delivery)
+			settlements = append(settlements, servicebus.Settlement{Delivery: delivery})
+			continue
 		}
-	}
-	if len(due) == 0 {
-		return part
-	}
-	kept := map[*servicebus.ReceivedMessage]bool{}
-	for _, message := range l.Source.RenewLocks(ctx, due) {
-		kept[message] = true
-	}
-	lost := map[*servicebus.ReceivedMessage]bool{}
-	for _, message := range due {
-		lost[message] = !kept[message]
-	}
-	var ours []item
-	for _, one := range part {
-		if !lost[one.message] {
-			ours = append(ours, one)
+		body := bodyOf(delivery.ReceivedMessage)
+		heartbeat, err := Decode(body, value(delivery.ContentType))
+		if err != nil {
+			settlements = append(settlements, deadLetter(delivery, ReasonUndecodable, err.Error()))
+			continue
 		}
+		items = append(items, item{delivery, &registryv1.ObservedHeartbeat{
+			Heartbeat: heartbeat, Path: registryv1.HeartbeatPath_HEARTBEAT_PATH_BUS, ObservedAt: enqueued(delivery.ReceivedMessage),
+		}, len(body)})
 	}
-	return ours
+	return items, canaries, settlements
 }
 
-func release(part []item) []servicebus.Settlement {
-	settlements := make([]servicebus.Settlement, len(part))
-	for i, one := range part {
-		settlements[i] = servicebus.Settlement{Message: one.message, Release: true}
+// answered tells whether the registry answered for a batch: by having recorded it, or, if there was nothing to record, when asked.
+func (l *Loop) answered(ctx context.Context, recorded bool) bool {
+	if recorded {
+		return ctx.Err() == nil // a batch that was released at the stop proves nothing
 	}
-	return settlements
+	return l.Answers(ctx) == nil
 }
 
-func (l *Loop) settlements(part []item, results []*registryv1.RecordedHeartbeat) []servicebus.Settlement {
-	settlements := make([]servicebus.Settlement, len(part))
-	for i, one := range part {
-		result := results[i]
-		l.Metrics.Heartbeats.WithLabelValues(label(result.GetResult())).Inc()
-		switch result.GetResult() {
-		case registryv1.HeartbeatResult_HEARTBEAT_RESULT_INVALID:
-			settlements[i] = l.deadLetter(one.message, ReasonInvalid, result.GetDescription())
-		case registryv1.HeartbeatResult_HEARTBEAT_RESULT_UNSPECIFIED:
-			// A registry newer than this says something unknown: the heartbeat stays, for whoever understands.
-			settlements[i] = servicebus.Settlement{Message: one.message, Release: true}
-		default:
-			l.Metrics.Lag.Observe(max(0, time.Since(one.observed.GetObservedAt().AsTime()).Seconds()))
-			settlements[i] = servicebus.Settlement{Message: one.message}
-		}
+// bodyOf is a message's body. A sender may cut it into several data sections, which the SDK leaves to us.
+func bodyOf(message *servicebus.ReceivedMessage) []byte {
+	if message.Body == nil && message.RawAMQPMessage != nil {
+		return bytes.Join(message.RawAMQPMessage.Body.Data, nil)
 	}
-	return settlements
-}
-
-// maxDescription is what the broker takes as a dead-letter description, with room to spare.
-const maxDescription = 2048
-
-func (l *Loop) deadLetter(message *servicebus.ReceivedMessage, reason, description string) servicebus.Settlement {
-	l.Logger.Warn("a heartbeat is dead-lettered", "reason", reason, "description", description, "message_id", message.MessageID)
-	l.Metrics.DeadLettered.WithLabelValues(reason).Inc()
-	if len(description) > maxDescription {
-		description = description[:maxDescription]
-	}
-	return servicebus.Settlement{Message: message, DeadLetterReason: reason, Description: description}
+	return message.Body
 }
 
 func enqueued(message *servicebus.ReceivedMessage) *timestamppb.Timestamp {
@@ -263,4 +181,44 @@ func value(text *string) string {
 		return ""
 	}
 	return *text
+}
+
+// gate stops the receiving while somebody holds it.
+type gate struct {
+	mu     sync.Mutex
+	holds  int
+	opened chan struct{} // closed when the last hold ends; nil while there is none
+}
+
+func (g *gate) hold() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.holds++; g.holds == 1 {
+		g.opened = make(chan struct{})
+	}
+}
+
+func (g *gate) release() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.holds--; g.holds == 0 {
+		close(g.opened)
+		g.opened = nil
+	}
+}
+
+// wait returns true when nobody holds, and false when the context has ended.
+func (g *gate) wait(ctx context.Context) bool {
+	for {
+		g.mu.Lock()
+		opened := g.opened
+		g.mu.Unlock()
+		if opened == nil || ctx.Err() != nil {
+			return ctx.Err() == nil
+		}
+		select {
+		case <-opened:
+		case <-ctx.Done():
+		}
+	}
 }

@@ -1,0 +1,157 @@
+package servicebus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+)
+
+const (
+	// acceptTimeout bounds one try to take the session.
+	acceptTimeout = 30 * time.Second
+	// sessionBatch is how many messages are taken at once, at most.
+	sessionBatch = 256
+	// renewInterval keeps the session's lock, which lasts 60 s by default.
+	renewInterval = 15 * time.Second
+)
+
+// Session is one session of a subscription, held as long as possible.
+//
+// It receives and deletes at once: nobody but its holder ever wants these messages, and a settlement each would double the
+// traffic. In peek-lock the SDK would also give back whatever arrives between two receives. Its wait after the first message,
+// a second in this mode, is cut to nothing: a receive returns with the first message and all that came along with it, so
+// that one alone waits for nobody and many at once do not queue one by one.
+type Session struct {
+	Client                  *Client
+	Topic, Subscription, ID string
+	Logger                  *slog.Logger
+	// Silence is after what time without any message the session is taken anew, since a receiver can go deaf without an error;
+	// zero: never.
+	Silence time.Duration
+	// Deliver takes each message; it must not block.
+	Deliver func(*ReceivedMessage)
+	// Lost is called whenever the session was held and is no more.
+	Lost func()
+}
+
+// Run holds the session until the context ends, taking it again with backoff whenever it is lost.
+func (s *Session) Run(ctx context.Context) error {
+	backoff := minBackoff
+	for ctx.Err() == nil {
+		receiver, err := s.accept(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				s.Logger.Warn("the replies session cannot be taken; it is tried again", "session", s.ID, "again_in", backoff, "error", err)
+			}
+			wait(ctx, backoff)
+			backoff = min(2*backoff, maxBackoff)
+			continue
+		}
+		took := time.Now()
+		err = s.receive(ctx, receiver)
+		s.leave(ctx, receiver)
+		s.Lost()
+		if ctx.Err() != nil {
+			break
+		}
+		s.Logger.Warn("the replies session was lost; it is taken again", "session", s.ID, "error", err)
+		if time.Since(took) > maxBackoff {
+			backoff = minBackoff
+		}
+		wait(ctx, backoff)
+		backoff = min(2*backoff, maxBackoff)
+	}
+	return nil
+}
+
+func (s *Session) accept(ctx context.Context) (*azservicebus.SessionReceiver, error) {
+	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	receiver, err := s.Client.sdk.AcceptSessionForSubscription(ctx, s.Topic, s.Subscription, s.ID,
+		&azservicebus.SessionReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete})
+	return receiver, Access(err, "Listen", "subscription "+s.Topic+"/"+s.Subscription)
+}
+
+// receive delivers until the session is lost, and says why it was.
+func (s *Session) receive(ctx context.Context, receiver *azservicebus.SessionReceiver) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var keeper sync.WaitGroup
+	defer keeper.Wait()
+	defer cancel(nil)
+	keeper.Go(func() { s.keepLock(ctx, receiver, cancel) })
+	for {
+		messages, err := s.next(ctx, receiver)
+		for _, message := range messages {
+			s.Deliver(message)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case len(messages) > 0:
+		case errors.Is(err, context.DeadlineExceeded):
+			return fmt.Errorf("nothing came within %s", s.Silence)
+		case err != nil:
+			return err
+		default: // The SDK comes back with nothing and no error after a lost link; the session may be another's by now.
+			return errors.New("the link was lost")
+		}
+	}
+}
+
+func (s *Session) next(ctx context.Context, receiver *azservicebus.SessionReceiver) ([]*ReceivedMessage, error) {
+	if s.Silence > 0 {
+		bounded, cancel := context.WithTimeout(ctx, s.Silence)
+		defer cancel()
+		ctx = bounded
+	}
+	return receiver.ReceiveMessages(ctx, sessionBatch, &azservicebus.ReceiveMessagesOptions{TimeAfterFirstMessage: time.Nanosecond})
+}
+
+// leave gives the session up, and delivers what had arrived by then: it is deleted at the broker already.
+func (s *Session) leave(ctx context.Context, receiver *azservicebus.SessionReceiver) {
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	_ = receiver.Close(closing)
+	for {
+		messages, err := receiver.ReceiveMessages(closing, sessionBatch, nil)
+		for _, message := range messages {
+			s.Deliver(message)
+		}
+		if err != nil || len(messages) == 0 {
+			return
+		}
+	}
+}
+
+func (s *Session) keepLock(ctx context.Context, receiver *azservicebus.SessionReceiver, lost context.CancelCauseFunc) {
+	ticker := time.NewTicker(renewInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		bounded, cancel := context.WithTimeout(ctx, settleTimeout)
+		err := receiver.RenewSessionLock(bounded, nil)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			lost(fmt.Errorf("its lock could not be renewed: %w", err))
+			return
+		}
+	}
+}
+
+func wait(ctx context.Context, pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
