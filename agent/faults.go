@@ -22,7 +22,7 @@ func (f *Faults) Silence() {
 	}
 }
 
-// Wake lets heartbeats go on, with one at once.
+// Wake lets heartbeats go on: at once, if one is overdue.
 func (f *Faults) Wake() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -51,19 +51,18 @@ func (f *Faults) Answer() {
 	}
 }
 
-// awake waits while the agent is silent, and says whether it had to.
-func (f *Faults) awake(ctx context.Context) (waited bool) {
+// awake waits while the agent is silent.
+func (f *Faults) awake(ctx context.Context) {
 	f.mu.Lock()
 	silent, woken := f.silent, f.woken
 	f.mu.Unlock()
 	if !silent {
-		return false
+		return
 	}
 	select {
 	case <-woken:
 	case <-ctx.Done():
 	}
-	return true
 }
 
 // speak waits while the agent is muted; false means that the context ended first.

@@ -70,6 +70,11 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	var problems config.Problems
 	problems.AddError(c.GRPC.Validate("grpc"))
+	if c.GRPC.TokenFile != "" {
+		if _, err := authn.Open(c.GRPC.TokenFile, slog.New(slog.DiscardHandler)); err != nil {
+			problems.Add("grpc.tokenFile", "%v", err)
+		}
+	}
 	problems.AddError(c.Admin.Validate("admin"))
 	problems.AddError(c.Registry.Validate("registry"))
 	problems.AddError(c.Bus.Validate("bus"))
@@ -154,11 +159,15 @@ func newIngest(cfg Config, bus *servicebus.Client, consumer *servicebus.Consumer
 	}
 	own := ingest.NewMetrics(metrics, consumer.Recreated)
 	prover := &ingest.Prover{
-		Evidence: health.evidence, Sender: sender, Backlog: consumer, Reporter: registry, Metrics: own, Logger: cfg.Logger, Reported: health.reported,
+		Evidence: health.evidence, Sender: sender, Backlog: consumer, Reporter: registry, Metrics: own, Logger: cfg.Logger,
 	}
 	loop := &ingest.Loop{
 		Source: consumer, Registry: registry, Evidence: health.evidence, Metrics: own, Logger: cfg.Logger, Answers: prover.Report,
 		Most: cfg.Ingest.Batch, Workers: cfg.Ingest.Workers, HoldTimeout: cfg.Ingest.HoldTimeout,
+	}
+	prover.Reported = func(err error) {
+		loop.RegistryAnswers(err == nil)
+		health.reported(err)
 	}
 	return prover, loop, nil
 }

@@ -76,6 +76,10 @@ func newWork(cfg Config, registry rpc.Registry, clients *busClients, metrics pro
 	if err != nil {
 		return nil, fmt.Errorf("http: %w", err)
 	}
+	anonymous, err := agenthttp.NewClient(cfg.HTTP.Anonymous())
+	if err != nil {
+		return nil, fmt.Errorf("http: %w", err)
+	}
 	token, err := cfg.HTTP.ReadToken()
 	if err != nil {
 		return nil, err
@@ -84,10 +88,10 @@ func newWork(cfg Config, registry rpc.Registry, clients *busClients, metrics pro
 	if err != nil {
 		return nil, err
 	}
-	verifier := &verification.Verifier{Client: client, Registry: registry, Logger: cfg.Logger, RepeatInterval: cfg.Verification.RepeatInterval}
+	verifier := &verification.Verifier{Client: anonymous, Registry: registry, Logger: cfg.Logger, RepeatInterval: cfg.Verification.RepeatInterval}
 	policy := routing.Policy{MaxHeartbeatAge: cfg.Routing.MaxHeartbeatAge, MaxVerificationAge: cfg.Routing.MaxVerificationAge}
 	executor := &command.Executor{
-		Registry: registry, ServiceBus: overBus, HTTP: &transporthttp.Transport{Client: client, Token: token}, Policy: policy,
+		Registry: registry, ServiceBus: overBus, HTTP: &transporthttp.Transport{Client: client, Anonymous: anonymous, Token: token}, Policy: policy,
 		Budgets: command.Budgets{Read: cfg.Budgets.Read, Write: cfg.Budgets.Write}, Metrics: command.NewMetrics(metrics),
 		Logger: cfg.Logger, Unreachable: verifier.Disprove,
 	}

@@ -85,7 +85,7 @@ func (h *Host) furnishSoftware(now time.Time) {
 // furnishSites draws the certificates, and the bindings that use them: the plain ones, and one of each odd shape
 // that IIS knows.
 func (h *Host) furnishSites(now time.Time) {
-	hostName := strings.ToLower(strings.Map(hostLetter, h.name)) + ".fleet.example"
+	hostName := Hostname(h.name)
 	web := h.certificate("CN="+hostName, now, 365*day, 120*day, hostName, "benefits.fleet.example")
 	wildcard := h.certificate("CN=*.fleet.example", now, 90*day, 20*day, "*.fleet.example")
 	expired := h.certificate("CN=old."+hostName, now, 800*day, -70*day, "old."+hostName)
@@ -132,4 +132,9 @@ func hostLetter(r rune) rune {
 		return r
 	}
 	return '-'
+}
+
+// Hostname of the machine of that name.
+func Hostname(name string) string {
+	return strings.ToLower(strings.Map(hostLetter, name)) + ".fleet.example"
 }

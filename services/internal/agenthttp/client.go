@@ -91,8 +91,14 @@ func (c ClientConfig) tls() (*tls.Config, error) {
 	return cfg, nil
 }
 
+// Anonymous is the same without the credentials.
+func (c ClientConfig) Anonymous() ClientConfig {
+	c.TokenFile, c.ClientCertFile, c.ClientKeyFile = "", "", ""
+	return c
+}
+
 // idlePerAgent is how many connections to one agent are kept; more at once are opened and closed again.
-const idlePerAgent = 64
+const idlePerAgent = 256
 
 // NewClient makes a client that follows no redirect, goes through no proxy, and looks at every address again after it was
 // resolved. It is one attempt each: net/http sends a request with a body anew only if it has GetBody or an Idempotency-Key.

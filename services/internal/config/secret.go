@@ -15,6 +15,9 @@ type Secret string
 // Reveal returns the secret itself.
 func (s Secret) Reveal() string { return string(s) }
 
+// Set sets it, for callers that cannot name the type.
+func (s *Secret) Set(text string) { *s = Secret(text) }
+
 // String hides the secret.
 func (s Secret) String() string { return redacted }
 

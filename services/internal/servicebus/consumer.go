@@ -235,6 +235,18 @@ func (c *Consumer) renew(old *link, why string, cause error) {
 	}
 }
 
+// closeDelivering closes the link that delivers, and waits for that. The next receive opens another.
+func (c *Consumer) closeDelivering() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.delivers == nil {
+		return
+	}
+	c.delivers.end()
+	closeReceiver(c.delivers.receiver)
+	c.delivers = nil
+}
+
 // forget throws the managing link away, unless that was done already.
 func (c *Consumer) forget(old *azservicebus.Receiver) {
 	c.mu.Lock()

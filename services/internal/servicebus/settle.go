@@ -2,6 +2,7 @@ package servicebus
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,8 +34,13 @@ type Settled struct {
 	Failed int
 }
 
-// Settle settles many at once: on the link that delivered, and what a lost link delivered, by lock token on another.
+// Settle settles many at once: on the link that delivered, and what a lost link delivered, by lock token on another. Before
+// anything is released the link that delivers is closed, until the next receive: it would get the same messages at once, and
+// nobody would settle them before their locks lapse.
 func (c *Consumer) Settle(ctx context.Context, settlements []Settlement) Settled {
+	if slices.ContainsFunc(settlements, func(one Settlement) bool { return one.Release }) {
+		c.closeDelivering()
+	}
 	var result Settled
 	var failure error
 	rest := settleAll(settlements, &result, nil, func(one Settlement) error { return c.onLink(ctx, one) })

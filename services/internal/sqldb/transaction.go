@@ -161,12 +161,22 @@ func Unique(err error) bool {
 	return errors.As(err, &file) && (file.Code() == sqliteUnique || file.Code() == sqliteRowidTaken)
 }
 
+// dataNumbers of SQL Server are faults of the values themselves. They are listed, and not told by their class: class 16 also
+// holds a read-only secondary (3906), a missing table (208), a lock timeout (1222) and Azure's resource limits (10928, 10929),
+// for which no value is to blame.
+var dataNumbers = map[int32]bool{
+	220: true, 8115: true, // overflow of a number
+	241: true, 242: true, 245: true, 8114: true, // a text that is no instant or number
+	515: true, 547: true, // NULL, CHECK
+	2628: true, 8152: true, // too long
+	13609: true, // text that is no JSON
+}
+
 // Rejected tells an error that the database will give again for the same data: the data is at fault, not the database.
 func Rejected(err error) bool {
 	var server mssql.Error
 	if errors.As(err, &server) {
-		// 16: errors that the user can correct; lost connections and resources are above it, deadlocks 13.
-		return server.Class == 16 && !Transient(err)
+		return dataNumbers[server.Number]
 	}
 	var file *sqlite.Error
 	if errors.As(err, &file) {

@@ -160,8 +160,11 @@ func (p *Prover) Run(ctx context.Context) error {
 		case <-timer.C:
 		}
 		p.send(ctx)
-		_ = p.Report(ctx) // it is logged, and tried again
-		timer.Reset(p.Evidence.interval())
+		interval := p.Evidence.interval()
+		if p.Report(ctx) != nil {
+			interval = seekingInterval
+		}
+		timer.Reset(interval)
 	}
 }
 

@@ -53,9 +53,10 @@ type Loop struct {
 	// HoldTimeout is how long heartbeats stay locked here while the registry does not take them.
 	HoldTimeout time.Duration
 
-	received chan []servicebus.Delivery
-	stops    gate
-	stored   atomic.Int64 // calls by which the registry stored something
+	received   chan []servicebus.Delivery
+	stops      gate
+	unanswered atomic.Bool          // the registry did not answer another call
+	good       atomic.Pointer[item] // a heartbeat the registry has taken
 }
 
 // Run goes on until the context ends; then everything held is recorded and settled, or released.
@@ -77,11 +78,21 @@ func (l *Loop) Run(ctx context.Context) error {
 
 func (l *Loop) receive(ctx context.Context) {
 	for l.stops.wait(ctx) {
-		deliveries := l.Source.Receive(ctx, l.Most)
+		open, leave := l.stops.enter(ctx)
+		deliveries := l.Source.Receive(open, l.Most)
+		leave()
 		if len(deliveries) > 0 {
 			l.Evidence.Received()
 			l.received <- deliveries
 		}
+	}
+}
+
+// RegistryAnswers takes note of whether the registry answered another call. While it does not, nothing is received: what this
+// replica took it could only release again, and every release is one of the few deliveries a message has.
+func (l *Loop) RegistryAnswers(answers bool) {
+	if stops := !answers; l.unanswered.Swap(stops) != stops {
+		l.stops.set(stops)
 	}
 }
 
@@ -119,10 +130,7 @@ func (l *Loop) handle(ctx context.Context, deliveries []servicebus.Delivery) {
 	}
 	// A canary has come through the whole ingest only if the registry answers, heartbeats or not.
 	through := len(canaries) > 0 && l.answered(ctx, len(items) > 0)
-	// A drain settles too: what the registry stored must not come again if that can be helped.
-	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
-	defer cancel()
-	l.settle(settling, settlements)
+	l.settleNow(ctx, settlements)
 	if through {
 		for _, canary := range canaries {
 			l.Evidence.CanaryCame(canary.ReceivedMessage)
@@ -153,12 +161,13 @@ func (l *Loop) sort(deliveries []servicebus.Delivery) (items []item, canaries []
 	return items, canaries, settlements
 }
 
-// answered tells whether the registry answered for a batch: by having recorded it, or, if there was nothing to record, when asked.
+// answered tells whether the registry answered for a batch: by having recorded it, or, if there was nothing to record, when
+// asked. While other heartbeats cannot be recorded, it does not.
 func (l *Loop) answered(ctx context.Context, recorded bool) bool {
-	if recorded {
-		return ctx.Err() == nil // a batch that was released at the stop proves nothing
+	if l.stops.held() || ctx.Err() != nil {
+		return false
 	}
-	return l.Answers(ctx) == nil
+	return recorded || l.Answers(ctx) == nil
 }
 
 // bodyOf is a message's body. A sender may cut it into several data sections, which the SDK leaves to us.
@@ -183,28 +192,48 @@ func value(text *string) string {
 	return *text
 }
 
-// gate stops the receiving while somebody holds it.
+// gate stops the receiving while somebody holds it, one receive that is under way too.
 type gate struct {
 	mu     sync.Mutex
 	holds  int
-	opened chan struct{} // closed when the last hold ends; nil while there is none
+	opened chan struct{}      // closed when the last hold ends; nil while there is none
+	leave  context.CancelFunc // ends the receive under way
 }
 
-func (g *gate) hold() {
+// set holds, or ends one hold.
+func (g *gate) set(holds bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.holds++; g.holds == 1 {
-		g.opened = make(chan struct{})
+	if holds {
+		if g.holds++; g.holds == 1 {
+			g.opened = make(chan struct{})
+		}
+		if g.leave != nil {
+			g.leave()
+		}
+		return
 	}
-}
-
-func (g *gate) release() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	if g.holds--; g.holds == 0 {
 		close(g.opened)
 		g.opened = nil
 	}
+}
+
+func (g *gate) held() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.holds > 0
+}
+
+// enter returns a context that ends when somebody holds.
+func (g *gate) enter(ctx context.Context) (context.Context, context.CancelFunc) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	ctx, g.leave = context.WithCancel(ctx)
+	if g.holds > 0 {
+		g.leave()
+	}
+	return ctx, g.leave
 }
 
 // wait returns true when nobody holds, and false when the context has ended.

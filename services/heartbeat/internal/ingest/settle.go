@@ -64,14 +64,20 @@ func releaseAll(deliveries []servicebus.Delivery) []servicebus.Settlement {
 	return settlements
 }
 
-// settle settles, and shows in log and metrics what was dead-lettered and what failed.
-func (l *Loop) settle(ctx context.Context, settlements []servicebus.Settlement) {
+// settleNow settles, and shows in log and metrics what was dead-lettered and what failed. A drain settles too: what the
+// registry stored must not come again if that can be helped.
+func (l *Loop) settleNow(ctx context.Context, settlements []servicebus.Settlement) {
+	if len(settlements) == 0 {
+		return
+	}
 	for _, one := range settlements {
 		if one.DeadLetterReason != "" {
 			l.Metrics.DeadLettered.WithLabelValues(one.DeadLetterReason).Inc()
 			l.Logger.Warn("a heartbeat is dead-lettered", "reason", one.DeadLetterReason, "description", one.Description, "message_id", one.MessageID)
 		}
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
 	settled := l.Source.Settle(ctx, settlements)
 	l.Metrics.SettleFailures.WithLabelValues("lapsed").Add(float64(settled.Lapsed))
 	l.Metrics.SettleFailures.WithLabelValues("failed").Add(float64(settled.Failed))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -25,6 +26,8 @@ const (
 	decisionLifetime = time.Second
 	// leastBudget is what must be left to send at all.
 	leastBudget = 100 * time.Millisecond
+	// answerMargin is kept of a caller's own deadline, so that the caller still hears the answer.
+	answerMargin = 50 * time.Millisecond
 	// decisions bounds how often one request decides again because it had to wait.
 	decisions = 5
 )
@@ -69,7 +72,7 @@ type run struct {
 	command   *agentv1.Command
 	decision  routing.Decision
 	target    Target
-	budget    time.Duration
+	readAt    time.Time // when the read was asked for that the decision rests on; the decision is as old
 }
 
 // Execute carries out one command; operation holds nothing but the operation. Errors are *fault.Error.
@@ -77,12 +80,8 @@ func (e *Executor) Execute(ctx context.Context, principal, agent string, operati
 	kind := kindOf(operation)
 	r := &run{Executor: e, principal: principal, name: agent, kind: kind, write: isWrite(kind), command: proto.CloneOf(operation)}
 	r.command.CommandId, r.command.IssuedBy = uuid.NewString(), principal
-	r.budget = e.Budgets.Read
-	if r.write {
-		r.budget = e.Budgets.Write
-	}
 	startedAt := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, r.budget)
+	ctx, cancel := context.WithTimeout(ctx, e.Budgets.of(ctx, r.write, startedAt))
 	defer cancel()
 	e.Metrics.InFlight.Inc()
 	result, err := r.execute(ctx)
@@ -94,11 +93,22 @@ func (e *Executor) Execute(ctx context.Context, principal, agent string, operati
 	return result, nil
 }
 
+// of is how long a command may take: as configured, or as long as its caller waits if that is less.
+func (b Budgets) of(ctx context.Context, write bool, now time.Time) time.Duration {
+	budget := b.Read
+	if write {
+		budget = b.Write
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		budget = min(budget, deadline.Sub(now)-answerMargin)
+	}
+	return budget
+}
+
 // execute decides, sends, and reads the answer. Waiting makes a decision stale; then it decides again, before it sends.
 func (r *run) execute(ctx context.Context) (Result, error) {
 	for range decisions {
-		decidedAt, err := r.decide(ctx)
-		if err != nil {
+		if err := r.decide(ctx); err != nil {
 			return Result{}, err
 		}
 		transport := r.HTTP
@@ -108,7 +118,7 @@ func (r *run) execute(ctx context.Context) (Result, error) {
 		if err := transport.Prepare(ctx); err != nil {
 			return Result{}, r.unsent(err)
 		}
-		answer, err := r.send(ctx, transport, decidedAt.Add(decisionLifetime))
+		answer, err := r.send(ctx, transport)
 		var notSent *NotSent
 		if errors.As(err, &notSent) && notSent.Expired {
 			continue
@@ -118,46 +128,70 @@ func (r *run) execute(ctx context.Context) (Result, error) {
 		}
 		return r.read(answer)
 	}
-	return Result{}, r.fault(fault.AgentUnreachable, "agent %q could not be reached while a decision was fresh; nothing was sent", r.target.Name)
+	reason := fault.AgentUnreachable
+	if r.decision.Transport == routing.ServiceBus {
+		reason = fault.BusUnavailable
+	}
+	return Result{}, r.fault(reason, "agent %q could not be reached while the decision to send was fresh, %d times over; nothing was sent", r.target.Name, decisions)
 }
 
 // decide reads the agent and applies the routing rules.
-func (r *run) decide(ctx context.Context) (time.Time, error) {
-	// The decision is as old as the read it rests on.
-	askedAt := time.Now()
+func (r *run) decide(ctx context.Context) error {
+	r.readAt = time.Now()
 	read, err := r.Registry.GetAgent(ctx, r.name)
 	if err != nil {
-		return askedAt, r.unread(err)
+		return r.unread(err)
 	}
 	agent := read.GetAgent()
+	r.decision = routing.Decide(routing.FromRegistry(agent, read.GetBusIngest(), time.Since(r.readAt)), r.write, r.Policy)
 	r.target = Target{
-		Name: agent.GetName(), Reported: agent.GetReportedName(), BaseURL: agent.GetHttpBaseUrl(),
-		Verified: agent.GetHttpVerification().GetOutcome() == registryv1.VerificationOutcome_VERIFICATION_OUTCOME_SUCCEEDED,
+		Name: agent.GetName(), Reported: agent.GetReportedName(), BaseURL: agent.GetHttpBaseUrl(), Verified: r.decision.Verified,
 	}
-	r.decision = routing.Decide(routing.FromRegistry(agent, read.GetBusIngest(), time.Since(askedAt)), r.write, r.Policy)
 	if r.decision.Refusal != "" {
-		return askedAt, r.fault(r.decision.Refusal, "%s", r.decision.Detail)
+		return r.fault(r.decision.Refusal, "%s", r.decision.Detail)
 	}
-	return askedAt, nil
+	return nil
 }
 
 // send makes sure that enough time is left, for us and for the agent, and sends.
-func (r *run) send(ctx context.Context, transport Transport, validUntil time.Time) (*agentv1.CommandResult, error) {
-	if time.Now().After(validUntil) {
-		return nil, &NotSent{Expired: true}
-	}
+func (r *run) send(ctx context.Context, transport Transport) (*agentv1.CommandResult, error) {
 	deadline, _ := ctx.Deadline()
 	left := time.Until(deadline)
 	if left < leastBudget {
-		return nil, &NotSent{Reason: fault.BudgetTooShort, Detail: fmt.Sprintf("only %s of the time allowed were left, less than %s", left.Round(time.Millisecond), leastBudget)}
+		return nil, &NotSent{Reason: fault.BudgetTooShort, Detail: fmt.Sprintf("only %s of the time allowed were left, less than %s", max(0, left.Round(time.Millisecond)), leastBudget)}
 	}
 	r.command.TargetAgent = r.target.Reported
 	if r.decision.Transport == routing.HTTP {
 		r.command.TargetAgent = r.target.Name
 	}
 	r.command.Budget, r.command.IssuedAt = durationpb.New(startWithin(left)), timestamppb.Now()
-	return transport.Send(ctx, r.target, r.command, validUntil)
+	return transport.Send(ctx, r.target, r.command, r.still)
 }
+
+// still looks again, right before the command goes out: whether anybody waits for it, whether its budget would end in time, and,
+// where the decision has aged, whether it would be the same now (I-1).
+func (r *run) still(ctx context.Context) error {
+	if err := context.Cause(ctx); err != nil {
+		return &NotSent{Reason: fault.BudgetTooShort, Detail: "the time allowed ended, or the caller went away, before the command could be sent", Cause: err}
+	}
+	// What it took to get here must not be added to the time in which the agent may start (I-5).
+	if deadline, _ := ctx.Deadline(); time.Until(deadline) < r.command.GetBudget().AsDuration() {
+		return &NotSent{Expired: true}
+	}
+	if r.fresh() {
+		return nil
+	}
+	transport, target := r.decision.Transport, r.target
+	if err := r.decide(ctx); err != nil {
+		return &NotSent{Cause: err}
+	}
+	if r.decision.Transport != transport || r.target != target || !r.fresh() {
+		return &NotSent{Expired: true}
+	}
+	return nil
+}
+
+func (r *run) fresh() bool { return time.Since(r.readAt) < decisionLifetime }
 
 // startWithin is the time within which the agent must start: some of the budget is kept for the work and the way back (I-5).
 func startWithin(left time.Duration) time.Duration { return max(left-3*time.Second, left/2) }
@@ -167,6 +201,9 @@ func (r *run) read(answer *agentv1.CommandResult) (Result, error) {
 	name := r.target.Name
 	switch answer.GetOutcome() {
 	case agentv1.Outcome_OUTCOME_SUCCEEDED:
+		if !answers(r.kind, answer) {
+			return Result{}, r.fault(fault.AgentFailed, "agent %q says that it succeeded, but its answer does not hold what was asked for", name)
+		}
 		return Result{Agent: name, CommandID: r.command.GetCommandId(), Transport: r.decision.Transport, Fallback: r.decision.Fallback, Answer: answer}, nil
 	case agentv1.Outcome_OUTCOME_FAILED:
 		return Result{}, r.fault(fault.AgentFailed, "agent %q tried and failed: %s", name, answer.GetMessage())
@@ -199,6 +236,10 @@ func (r *run) failed(ctx context.Context, err error) error {
 }
 
 func (r *run) unsent(err error) error {
+	var refused *fault.Error
+	if errors.As(err, &refused) { // decided so meanwhile
+		return refused
+	}
 	var notSent *NotSent
 	if !errors.As(err, &notSent) || notSent.Reason == "" {
 		return r.fault(fault.BusUnavailable, "the command could not be sent; nothing was sent").WithCause(err)
@@ -245,7 +286,7 @@ func (r *run) record(ctx context.Context, took time.Duration, err error) {
 		return
 	}
 	attributes := []slog.Attr{
-		slog.String("principal", r.principal), slog.String("operation", r.kind), slog.Any("arguments", arguments(r.command)),
+		slog.String("principal", r.principal), slog.String("operation", r.kind), slog.String("arguments", arguments(r.command)),
 		slog.String("agent", r.name), slog.String("transport", transport), slog.String("fallback", r.decision.Fallback),
 		slog.String("command_id", r.command.GetCommandId()), slog.String("outcome", outcome), slog.Duration("duration", took),
 	}
@@ -262,7 +303,11 @@ func arguments(command *agentv1.Command) string {
 	if field == nil {
 		return ""
 	}
-	return fmt.Sprint(message.Get(field).Message().Interface())
+	text, err := protojson.Marshal(message.Get(field).Message().Interface())
+	if err != nil {
+		return fmt.Sprintf("cannot be shown: %v", err)
+	}
+	return string(text)
 }
 
 func transportName(transport routing.Transport) string {

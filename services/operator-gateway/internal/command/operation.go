@@ -30,3 +30,19 @@ func notFound(kind string) fault.Reason {
 	}
 	return fault.ServiceNotFound
 }
+
+// payloads is what each read is answered with. A read without it is no empty list: it is no answer.
+var payloads = map[string]string{
+	"list_installations": "installations", "list_services": "services", "list_app_pools": "app_pools", "list_certificates": "certificates",
+}
+
+// answers tells whether a result that succeeded holds what its operation asks for. A write that changed nothing may say nothing.
+func answers(kind string, result *agentv1.CommandResult) bool {
+	message := result.ProtoReflect()
+	field := message.WhichOneof(message.Descriptor().Oneofs().ByName("payload"))
+	if field == nil {
+		return isWrite(kind)
+	}
+	wanted, read := payloads[kind]
+	return string(field.Name()) == wanted || !read && field.Name() == "changes"
+}

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"time"
 
 	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
 	"github.com/commandcenter/fleet/services/internal/fault"
@@ -18,19 +17,23 @@ type Target struct {
 
 // Transport sends one command once, and waits for its answer until the context ends.
 //
-// Prepare does what may take a while before anything is sent. Send must not send after validUntil. An error is a *NotSent when
-// surely nothing was sent; any other error leaves open whether the agent got the command.
+// Prepare does what may take a while before anything is sent. Send calls still once, when nothing is left but to send, and sends
+// nothing if that returns an error. An error is a *NotSent when surely nothing was sent; any other error leaves open whether the
+// agent got the command.
 type Transport interface {
 	Prepare(ctx context.Context) error
-	Send(ctx context.Context, target Target, command *agentv1.Command, validUntil time.Time) (*agentv1.CommandResult, error)
+	Send(ctx context.Context, target Target, command *agentv1.Command, still Still) (*agentv1.CommandResult, error)
 }
+
+// Still tells whether the command may still go where it was decided to go; an error is a *NotSent.
+type Still func(context.Context) error
 
 // NotSent says that nothing was sent, and why.
 type NotSent struct {
 	Reason fault.Reason
 	Detail string
 	Cause  error
-	// Expired: the decision was too old by the time it could be sent; decide again.
+	// Expired: by the time it could be sent the decision was too old, or another; decide again.
 	Expired bool
 	// Unreachable: the agent itself could not be connected to.
 	Unreachable bool

@@ -68,6 +68,8 @@ type Decision struct {
 	// Fallback says why a command goes over HTTP although its agent is on Service Bus.
 	Fallback string
 	Detail   string
+	// Verified: the agent's HTTP verification counts, so that a credential may be sent to its base URL.
+	Verified bool
 }
 
 // Verdict is one rule with what it found.
@@ -82,10 +84,10 @@ func Decide(agent Agent, write bool, policy Policy) Decision {
 	facts := facts{agent, write, policy}
 	for _, rule := range table {
 		if rule.matches(facts) {
-			return rule.decision(facts)
+			return facts.decided(rule)
 		}
 	}
-	return last.decision(facts)
+	return facts.decided(last)
 }
 
 // Explain decides too, and tells what each rule found up to the one that decided.
@@ -96,10 +98,10 @@ func Explain(agent Agent, write bool, policy Policy) (Decision, []Verdict) {
 		matched := rule.matches(facts)
 		verdicts = append(verdicts, Verdict{rule.number, rule.condition, matched, rule.because(facts)})
 		if matched {
-			return rule.decision(facts), verdicts
+			return facts.decided(rule), verdicts
 		}
 	}
-	return last.decision(facts), verdicts
+	return facts.decided(last), verdicts
 }
 
 type facts struct {
@@ -108,12 +110,18 @@ type facts struct {
 	policy Policy
 }
 
+func (f facts) decided(by rule) Decision {
+	decision := by.decision(f)
+	decision.Verified = f.HTTPBaseURL != "" && f.verified()
+	return decision
+}
+
 func (f facts) stale() bool {
 	return !f.BusHeard || f.BusHeartbeatAge+f.Elapsed >= f.policy.MaxHeartbeatAge
 }
 
 func (f facts) verified() bool {
-	return f.Verified && f.VerificationAge+f.Elapsed <= f.policy.MaxVerificationAge
+	return f.Verified && !f.Disproved && f.VerificationAge+f.Elapsed <= f.policy.MaxVerificationAge
 }
 
 func (f facts) heartbeat() string {

@@ -134,5 +134,9 @@ func pick(condition bool, yes, no string) string {
 
 // String is the state as operators know it.
 func (s State) String() string {
-	return [...]string{"unknown", "Pending", "Accepted", "Rejected"}[s]
+	names := [...]string{"unknown", "Pending", "Accepted", "Rejected"}
+	if s < 0 || int(s) >= len(names) {
+		return fmt.Sprintf("State(%d)", int(s)) // of a newer registry; it is not Accepted
+	}
+	return names[s]
 }

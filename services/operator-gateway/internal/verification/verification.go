@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -27,7 +28,10 @@ const (
 	// claimInterval is how often due verifications are asked for, and claimTimeout how long they are ours.
 	claimInterval = time.Minute
 	claimTimeout  = time.Minute
-	claimLimit    = 20
+	// claimLimit is how many are claimed and pinged at once. Claiming goes on while there is so much due.
+	claimLimit = 20
+	// mostDisproofs are recorded at once; a URL that fails beyond that is found failing again.
+	mostDisproofs = 32
 )
 
 // Registry is what is called; registryv1.AgentRegistryClient is one, narrowed.
@@ -36,13 +40,17 @@ type Registry interface {
 	ClaimHttpVerifications(ctx context.Context, request *registryv1.ClaimHttpVerificationsRequest) (*registryv1.ClaimHttpVerificationsResponse, error)
 }
 
-// Verifier pings agents. All fields are required.
+// Verifier pings agents. All exported fields are required.
 type Verifier struct {
+	// Client carries no credential.
 	Client   *http.Client
 	Registry Registry
 	Logger   *slog.Logger
 	// RepeatInterval is after what time a verification that succeeded is repeated.
 	RepeatInterval time.Duration
+
+	disproving atomic.Int64
+	disproofs  sync.WaitGroup
 }
 
 // Finding is what a ping showed.
@@ -105,19 +113,26 @@ func (v *Verifier) record(ctx context.Context, name, baseURL string, finding Fin
 	})
 }
 
-// Disprove records, beside the request that found it, that a base URL could not be connected to.
+// Disprove records, beside the request that found it, that a base URL could not be connected to. It is best effort.
 func (v *Verifier) Disprove(name, baseURL, detail string) {
-	go func() {
+	if v.disproving.Add(1) > mostDisproofs {
+		v.disproving.Add(-1)
+		v.Logger.Warn("a failed connection is not recorded, since many are being recorded", "agent", name)
+		return
+	}
+	v.disproofs.Go(func() {
+		defer v.disproving.Add(-1)
 		ctx, cancel := agenthttp.Detached(context.Background())
 		defer cancel()
 		if _, err := v.record(ctx, name, baseURL, Finding{Detail: detail}); err != nil {
 			v.Logger.Warn("a failed connection could not be recorded", "agent", name, "error", err)
 		}
-	}()
+	})
 }
 
 // Repeat verifies again what is due, until the context ends. The registry hands out each agent to one replica.
 func (v *Verifier) Repeat(ctx context.Context) error {
+	defer v.disproofs.Wait()
 	for {
 		timer := time.NewTimer(claimInterval/2 + rand.N(claimInterval))
 		select {
@@ -125,18 +140,20 @@ func (v *Verifier) Repeat(ctx context.Context) error {
 			timer.Stop()
 			return nil
 		case <-timer.C:
-			v.repeatDue(ctx)
+			for v.repeatDue(ctx) == claimLimit && ctx.Err() == nil {
+			}
 		}
 	}
 }
 
-func (v *Verifier) repeatDue(ctx context.Context) {
+// repeatDue verifies some of what is due, and tells how many those were.
+func (v *Verifier) repeatDue(ctx context.Context) int {
 	claimed, err := v.Registry.ClaimHttpVerifications(ctx, &registryv1.ClaimHttpVerificationsRequest{
 		RepeatInterval: durationpb.New(v.RepeatInterval), ClaimTimeout: durationpb.New(claimTimeout), Limit: claimLimit,
 	})
 	if err != nil {
 		v.Logger.Warn("due verifications could not be claimed", "error", err)
-		return
+		return 0
 	}
 	var group sync.WaitGroup
 	for _, agent := range claimed.GetAgents() {
@@ -146,4 +163,5 @@ func (v *Verifier) repeatDue(ctx context.Context) {
 		})
 	}
 	group.Wait()
+	return len(claimed.GetAgents())
 }

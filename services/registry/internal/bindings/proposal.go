@@ -65,20 +65,18 @@ func before(a, b bool) int {
 	return -1
 }
 
-// merge joins proposals of one URL, naming all their sites; that of a started site wins over that of a stopped one.
+// merge joins proposals of one URL, naming all their sites; its reason is that of the best: a started site's, a named host's.
 func merge(candidates []candidate, c candidate) []candidate {
 	at := slices.IndexFunc(candidates, func(other candidate) bool { return c.URL != "" && other.URL == c.URL })
 	if at < 0 {
 		return append(candidates, c)
 	}
 	known := &candidates[at]
-	if known.stopped && !c.stopped {
-		c.index, c.Sites, c.Bindings = known.index, append(known.Sites, c.Sites...), append(known.Bindings, c.Bindings...)
-		c.Sites = unique(c.Sites)
+	sites, bindings, index := unique(append(known.Sites, c.Sites...)), append(known.Bindings, c.Bindings...), known.index
+	if cmp.Or(before(c.stopped, known.stopped), before(c.unnamed, known.unnamed)) < 0 {
 		*known = c
-		return candidates
 	}
-	known.Sites, known.Bindings = unique(append(known.Sites, c.Sites...)), append(known.Bindings, c.Bindings...)
+	known.Sites, known.Bindings, known.index = sites, bindings, index
 	return candidates
 }
 
@@ -128,8 +126,8 @@ func parse(information string) (address string, port int, host string, err error
 			return "", 0, "", fmt.Errorf("the bracket is not closed")
 		}
 		address, rest = rest[1:end], rest[end+2:]
-		if ip, err := netip.ParseAddr(address); err != nil || !ip.Is6() {
-			return "", 0, "", fmt.Errorf("%q is no IPv6 address", address)
+		if ip, err := netip.ParseAddr(address); err != nil || !ip.Is6() || ip.Zone() != "" {
+			return "", 0, "", fmt.Errorf("%q is no IPv6 address without a zone", address)
 		}
 	} else {
 		var found bool
@@ -153,13 +151,13 @@ func parse(information string) (address string, port int, host string, err error
 
 // chooseHost picks the host of a URL: the binding's own, else the agent's, else the address.
 func chooseHost(address, host, hostname string) (name, reason string, offered bool) {
-	if host != "" {
-		return namedHost(host)
-	}
 	ip, err := netip.ParseAddr(address)
 	wildcard := err != nil || ip.IsUnspecified()
-	if !wildcard && ip.IsLoopback() {
+	if !wildcard && ip.Unmap().IsLoopback() {
 		return "", fmt.Sprintf("%s is loopback: only the machine itself reaches it", address), false
+	}
+	if host != "" {
+		return namedHost(host)
 	}
 	if hostname != "" {
 		ascii, err := toASCII(hostname)
@@ -182,7 +180,10 @@ func namedHost(host string) (name, reason string, offered bool) {
 		return "*." + ascii, fmt.Sprintf("%s is a wildcard and names no one host: choose one", host), false
 	}
 	if ip, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
-		if ip.IsLoopback() || ip.IsUnspecified() {
+		if ip.Zone() != "" {
+			return "", fmt.Sprintf("%s has a zone, which means something on the machine itself only", host), false
+		}
+		if ip = ip.Unmap(); ip.IsLoopback() || ip.IsUnspecified() {
 			return "", fmt.Sprintf("%s is reached by the machine itself only", host), false
 		}
 		return ip.String(), "the binding's address as its host", true
@@ -207,10 +208,15 @@ func toASCII(host string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if ascii == "" || len(ascii) > 253 || strings.ContainsAny(ascii, " /\\?#@:[]%<>\"'`{}|^*") {
+	if ascii == "" || len(ascii) > 253 || strings.ContainsFunc(ascii, notInHost) || strings.HasPrefix(ascii, ".") || strings.Contains(ascii, "..") {
 		return "", fmt.Errorf("it is no host name")
 	}
 	return ascii, nil
+}
+
+// notInHost tells what a host in its ASCII form never holds.
+func notInHost(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.' && r != '_'
 }
 
 func isLoopbackName(host string) bool {

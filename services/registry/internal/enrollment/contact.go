@@ -38,10 +38,27 @@ type Order struct {
 	ObservedAt time.Time // the broker's or our own clock
 }
 
-// Boot is an earlier boot of an agent, and the highest sequence heard of it.
+// Boot is an earlier boot of an agent, with what was heard of it last.
 type Boot struct {
-	ID       string `json:"id"`
-	Sequence int64  `json:"sequence"`
+	ID         string    `json:"id"`
+	Sequence   int64     `json:"sequence"`
+	ObservedAt time.Time `json:"observedAt,omitzero"`
+}
+
+// after orders heartbeats of one boot: by the agent's counter, and by when they were observed where it gives none.
+func (o Order) after(other Order) bool {
+	if o.BootID == "" || o.Sequence == 0 || other.Sequence == 0 {
+		return o.ObservedAt.After(other.ObservedAt)
+	}
+	return o.Sequence > other.Sequence
+}
+
+// same tells whether two orders are of one heartbeat, as far as its agent lets us know.
+func (o Order) same(other Order) bool {
+	if o.BootID == "" || o.Sequence == 0 {
+		return o.BootID == other.BootID && o.ObservedAt.Equal(other.ObservedAt)
+	}
+	return o.BootID == other.BootID && o.Sequence == other.Sequence
 }
 
 const (
@@ -99,30 +116,36 @@ func (c Contact) Observe(heartbeat Heartbeat, now time.Time) (Contact, Changes, 
 	if order.ObservedAt.After(now) {
 		order.ObservedAt = now
 	}
+	own := order
 	next, known := c, !c.Newest.ObservedAt.IsZero()
-	changes.Liveness = next.hear(heartbeat.Path, order.ObservedAt)
+	heard := next.hear(heartbeat.Path, order.ObservedAt)
+	changes.Liveness = heard
 
 	wins := next.order(order, now, &changes)
 	if wins {
 		changes.Liveness = true
 		changes.Content = !next.Content.Same(heartbeat.Content)
 		count := next.Content.BindingsCount
+		// Of one boot the sequence decides, and a later one may have been observed sooner over another path.
+		if order.BootID == next.Newest.BootID && next.Newest.ObservedAt.After(order.ObservedAt) {
+			order.ObservedAt = next.Newest.ObservedAt
+		}
 		next.Content, next.Newest = heartbeat.Content, order
 		next.Content.BindingsCount = count
 	} else if order.BootID == next.Newest.BootID && order.ObservedAt.After(next.Newest.ObservedAt) {
 		next.Newest.ObservedAt, changes.Liveness = order.ObservedAt, true
 	}
-	if heartbeat.Bindings != nil && next.newerBindings(order) {
-		next.Bindings, next.BindingsOrder, changes.Bindings = heartbeat.Bindings, order, true
+	if heartbeat.Bindings != nil && next.newerBindings(own) {
+		next.Bindings, next.BindingsOrder, changes.Bindings = heartbeat.Bindings, own, true
 		next.Content.BindingsCount = heartbeat.Content.BindingsCount
 	}
 	switch {
 	case wins || changes.Bindings || (changes.Any() && !known):
 		return next, changes, Updated
-	case order.BootID != "" && order.BootID == c.Newest.BootID && order.Sequence == c.Newest.Sequence && !changes.Any():
-		return next, changes, Duplicate
-	case changes.Liveness:
+	case heard:
 		return next, changes, Updated
+	case order.same(c.Newest):
+		return next, changes, Duplicate
 	default:
 		return next, changes, Stale
 	}
@@ -150,29 +173,29 @@ func (c *Contact) order(order Order, now time.Time, changes *Changes) bool {
 	case order.BootID == "":
 		return order.ObservedAt.After(newest.ObservedAt)
 	case order.BootID == newest.BootID:
-		return order.Sequence > newest.Sequence
+		return order.after(newest)
 	}
 	if at := slices.IndexFunc(c.EarlierBoots, func(b Boot) bool { return b.ID == order.BootID }); at >= 0 {
 		c.hearEarlier(at, order, now, changes)
 		return false
 	}
 	wins := order.ObservedAt.After(newest.ObservedAt) || (order.ObservedAt.Equal(newest.ObservedAt) && order.BootID > newest.BootID)
+	// A boot that loses here was never the newest, so it is not superseded: it may be new, heard by a clock behind that of the
+	// other path, and its next heartbeat wins.
 	if wins && newest.BootID != "" {
-		c.remember(Boot{newest.BootID, newest.Sequence})
-	} else if !wins {
-		c.remember(Boot{order.BootID, order.Sequence})
-		changes.Liveness = true
+		c.remember(Boot{newest.BootID, newest.Sequence, newest.ObservedAt})
 	}
 	return wins
 }
 
 // hearEarlier notes an earlier boot that spoke after a newer one. A few such turns mean two machines under one name.
 func (c *Contact) hearEarlier(at int, order Order, now time.Time, changes *Changes) {
-	if order.Sequence <= c.EarlierBoots[at].Sequence {
+	boot := c.EarlierBoots[at]
+	if !order.after(Order{boot.ID, boot.Sequence, boot.ObservedAt}) {
 		return
 	}
 	c.EarlierBoots = slices.Clone(c.EarlierBoots)
-	c.EarlierBoots[at].Sequence = order.Sequence
+	c.EarlierBoots[at] = Boot{order.BootID, order.Sequence, order.ObservedAt}
 	changes.Liveness = true
 	if !order.ObservedAt.After(c.Newest.ObservedAt) {
 		return
@@ -193,14 +216,13 @@ func (c *Contact) remember(boot Boot) {
 // newerBindings orders bindings among themselves, so that a newer heartbeat without any does not lose them.
 func (c *Contact) newerBindings(order Order) bool {
 	known := c.BindingsOrder
-	if c.Bindings == nil {
+	switch {
+	case c.Bindings == nil:
 		return true
-	}
-	if order.BootID != "" && order.BootID == known.BootID {
-		return order.Sequence > known.Sequence
-	}
-	if order.BootID != c.Newest.BootID {
-		return false // of a boot that a newer one superseded
+	case order.BootID == known.BootID:
+		return order.after(known)
+	case order.BootID != c.Newest.BootID && order.ObservedAt.After(c.Newest.ObservedAt):
+		return false // a superseded boot that speaks on never wins
 	}
 	return order.ObservedAt.After(known.ObservedAt)
 }

@@ -3,6 +3,7 @@ package enrollment
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 	"unicode/utf8"
 
 	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
@@ -67,7 +68,8 @@ func CheckHeartbeat(message *agentv1.Heartbeat, path Path, observedAt *timestamp
 	}
 	heartbeat := Heartbeat{
 		Name: name, Path: path,
-		Order: Order{BootID: message.GetBootId(), Sequence: message.GetSequence(), ObservedAt: observedAt.AsTime()},
+		// Milliseconds, as they are stored: a finer instant would look newer than itself when it is delivered again.
+		Order: Order{BootID: message.GetBootId(), Sequence: message.GetSequence(), ObservedAt: observedAt.AsTime().Truncate(time.Millisecond)},
 		Content: Content{
 			ReportedName: name.Spelling, Hostname: message.GetHostname(), AgentVersion: message.GetAgentVersion(),
 			HTTPBaseURL: message.GetHttpBaseUrl(), Capabilities: message.GetCapabilities(),

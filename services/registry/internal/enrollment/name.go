@@ -25,15 +25,15 @@ func ParseName(text string) (Name, error) {
 	if !utf8.ValidString(text) {
 		return Name{}, fmt.Errorf("must be valid UTF-8")
 	}
+	if strings.ContainsFunc(text, unicode.IsControl) {
+		return Name{}, fmt.Errorf("must not hold control characters")
+	}
 	spelling := strings.TrimSpace(text)
 	if spelling == "" {
 		return Name{}, fmt.Errorf("is required")
 	}
 	if length := len(utf16.Encode([]rune(spelling))); len(spelling) > MaxNameLength && length > MaxNameLength {
 		return Name{}, fmt.Errorf("must be at most %d characters, has %d", MaxNameLength, length)
-	}
-	if strings.ContainsFunc(spelling, unicode.IsControl) {
-		return Name{}, fmt.Errorf("must not hold control characters")
 	}
 	return Name{Spelling: spelling, Key: Fold(spelling)}, nil
 }

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"context"
 	"errors"
 
 	"github.com/commandcenter/fleet/services/internal/fault"
@@ -55,7 +56,11 @@ func reason(err error) *fault.Error {
 	case errors.As(err, &linked):
 		return fault.New(fault.InUse, "%v; nothing was changed", linked)
 	}
-	return fault.From(err)
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return fault.From(err)
+	}
+	// What is left came from the database. Callers may ask again, and nothing was sent to any agent.
+	return fault.New(fault.RegistryUnavailable, "the registry's database did not answer as it should; the cause is in the log under the request id").WithCause(err)
 }
 
 func stateReason(state *store.StateError) *fault.Error {

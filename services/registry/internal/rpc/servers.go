@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"time"
 
@@ -94,7 +95,8 @@ func (s *Servers) UpdateServer(ctx context.Context, request *registryv1.UpdateSe
 // ListOfflineLog reads a page of a server's offline log.
 func (s *Servers) ListOfflineLog(ctx context.Context, request *registryv1.ListOfflineLogRequest) (*registryv1.ListOfflineLogResponse, error) {
 	type question struct{ Name, Start, End string }
-	asked := question{request.GetName(), request.GetStartAt().String(), request.GetEndAt().String()}
+	// Instants as numbers: the text of a protobuf message differs from build to build.
+	asked := question{request.GetName(), instantKey(request.GetStartAt()), instantKey(request.GetEndAt())}
 	limit, after, err := page(request.GetPageSize(), request.GetPageToken(), asked)
 	if err != nil {
 		return nil, err
@@ -103,11 +105,15 @@ func (s *Servers) ListOfflineLog(ctx context.Context, request *registryv1.ListOf
 	if !startAt.IsZero() && !endAt.IsZero() && !startAt.Before(endAt) {
 		return nil, fault.Invalid("/endAt", "must be after startAt")
 	}
-	skip := 0
+	var from *store.LogCursor
 	if after != nil {
-		skip = int(after.Key)
+		lastAt, err := time.Parse(time.RFC3339Nano, after.Sort)
+		if err != nil {
+			return nil, fault.Invalid("/pageToken", "%v", store.ErrToken)
+		}
+		from = &store.LogCursor{LastAt: lastAt, Shown: int(after.Key)}
 	}
-	entries, more, err := s.Store.OfflineLog(ctx, request.GetName(), startAt, endAt, limit, skip)
+	entries, more, err := s.Store.OfflineLog(ctx, request.GetName(), startAt, endAt, limit, from)
 	if err != nil {
 		return nil, mapped(err, "")
 	}
@@ -115,11 +121,18 @@ func (s *Servers) ListOfflineLog(ctx context.Context, request *registryv1.ListOf
 	for _, at := range entries {
 		response.Entries = append(response.Entries, &registryv1.OfflineLogEntry{CreatedAt: timestamppb.New(at)})
 	}
-	if more {
-		next := &store.Cursor{Key: int64(skip + len(entries))}
+	if more != nil {
+		next := &store.Cursor{Sort: more.LastAt.Format(time.RFC3339Nano), Key: int64(more.Shown)}
 		response.NextPageToken, err = next.Token(asked)
 	}
 	return response, err
+}
+
+func instantKey(at *timestamppb.Timestamp) string {
+	if at == nil {
+		return ""
+	}
+	return strconv.FormatInt(at.GetSeconds(), 10) + "." + strconv.FormatInt(int64(at.GetNanos()), 10)
 }
 
 func optionalInstant(at *timestamppb.Timestamp) time.Time {

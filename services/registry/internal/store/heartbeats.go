@@ -132,13 +132,21 @@ func scanContact(scan func(...any) error) (*known, string, error) {
 func insertUnknown(ctx context.Context, tx *sqldb.Tx, part []enrollment.Heartbeat, rows map[string]*known, at time.Time) error {
 	var unknown [][]any
 	var keys []string
+	places := map[string]int{}
 	for _, heartbeat := range part {
 		key := heartbeat.Name.Key
-		if rows[key] != nil || slices.Contains(keys, key) {
+		if rows[key] != nil {
 			continue
 		}
-		keys = append(keys, key)
-		unknown = append(unknown, []any{key, heartbeat.Name.Spelling, flagOf(heartbeat.Path == enrollment.Bus)})
+		place, seen := places[key]
+		if !seen {
+			place = len(unknown)
+			places[key], keys = place, append(keys, key)
+			unknown = append(unknown, []any{key, heartbeat.Name.Spelling, flagOf(false)})
+		}
+		if heartbeat.Path == enrollment.Bus {
+			unknown[place][2] = flagOf(true)
+		}
 	}
 	if len(unknown) == 0 {
 		return nil

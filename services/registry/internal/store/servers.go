@@ -198,7 +198,7 @@ func (s *Store) UpdateServer(ctx context.Context, name, etag string, change Serv
 		}
 		changed, err := tx.Exec(ctx, "update_server", named("serverKey", current.Key),
 			named("name", current.Name), named("url", sqldb.Null(current.URL)), named("type", sqldb.Null(current.Type)), named("active", flagOf(current.Active)),
-			named("newName", next.Name), named("newUrl", next.URL), named("newType", next.Type), named("newActive", flagOf(next.Active)))
+			named("newName", next.Name), named("newUrl", sqldb.Null(next.URL)), named("newType", sqldb.Null(next.Type)), named("newActive", flagOf(next.Active)))
 		if err != nil {
 			return err
 		}
@@ -256,25 +256,40 @@ func checkEtag(given, current string) error {
 	return &StaleEtagError{Current: current}
 }
 
-// OfflineLog reads a page of a server's transitions to offline, newest first. More tells whether the page after has any.
-func (s *Store) OfflineLog(ctx context.Context, name string, startAt, endAt time.Time, limit, skip int) (entries []time.Time, more bool, err error) {
+// LogCursor is where a page of the offline log ended. The log has no key, so entries of one instant are told apart by number:
+// new ones come at the other end and move nothing.
+type LogCursor struct {
+	LastAt time.Time // the last entry shown
+	Shown  int       // how many entries of that very instant were shown
+}
+
+// OfflineLog reads a page of a server's transitions to offline, newest first, and where the next one begins (nil on the last).
+func (s *Store) OfflineLog(ctx context.Context, name string, startAt, endAt time.Time, limit int, after *LogCursor) (entries []time.Time, next *LogCursor, err error) {
+	if after == nil {
+		after = &LogCursor{}
+	}
 	err = s.db.View(ctx, func(tx *sqldb.Tx) error {
-		entries, more = nil, false
+		entries, next = nil, nil
 		server, err := oneServer(ctx, tx, name)
 		if err != nil {
 			return err
 		}
+		last := *after
 		return tx.Rows(ctx, "offline_log", func(scan func(...any) error) error {
 			var at sqldb.Time
 			err := scan(&at)
 			if len(entries) == limit {
-				more = true
+				next = &LogCursor{last.LastAt, last.Shown}
 				return err
 			}
+			if !at.Time.Equal(last.LastAt) {
+				last = LogCursor{LastAt: at.Time}
+			}
+			last.Shown++
 			entries = append(entries, at.Time)
 			return err
 		}, named("serverKey", server.Key), named("startAt", sqldb.NullText(startAt)), named("endAt", sqldb.NullText(endAt)),
-			named("limit", limit+1), named("skip", skip))
+			named("lastAt", sqldb.NullText(after.LastAt)), named("limit", limit+1), named("skip", after.Shown))
 	})
-	return entries, more, err
+	return entries, next, err
 }

@@ -26,9 +26,13 @@ const (
 	// proofInterval is how often the reply path is proven, and proofMaxAge how long a proof counts.
 	proofInterval = 20 * time.Second
 	proofMaxAge   = 60 * time.Second
-	// firstProofWait is how long a command waits for the first proof after a start.
-	firstProofWait = 2 * time.Second
-	proofLifetime  = 30 * time.Second
+	// proofWait is how long a command waits for the reply path to be proven: after a start, and when the session was lost.
+	proofWait     = 2 * time.Second
+	proofLifetime = 30 * time.Second
+	// proofRetryInterval is how often the path is tried while it is not proven.
+	proofRetryInterval = time.Second
+	// silence is after what time without a message, proofs included, the session is taken anew: two proofs got lost by then.
+	silence = 50 * time.Second
 )
 
 const (
@@ -58,10 +62,13 @@ type Transport struct {
 	replies     *servicebus.Sender
 	late        *prometheus.CounterVec
 
+	// doubted holds a token when the path must be proven at once.
+	doubted chan struct{}
+
 	mu       sync.Mutex
-	waiting  map[string]chan reply
-	provenAt time.Time
-	proven   chan struct{} // closed by the first proof
+	waiting  map[string]chan reply // by command id
+	provenAt time.Time             // zero: never, or not since the session was lost
+	proven   chan struct{}         // closed by the next proof; nil while there is one
 }
 
 type reply struct {
@@ -81,7 +88,7 @@ func New(options Options) (*Transport, error) {
 		late: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "commandcenter_gateway_late_replies_total", Help: "Replies that came after their command was answered, by outcome.",
 		}, []string{"outcome"}),
-		waiting: map[string]chan reply{}, proven: make(chan struct{}),
+		waiting: map[string]chan reply{}, proven: make(chan struct{}), doubted: make(chan struct{}, 1),
 	}
 	options.Metrics.MustRegister(t.late, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "commandcenter_gateway_reply_path_proof_age_seconds", Help: "Age of the last proof that replies reach this gateway.",
@@ -93,7 +100,7 @@ func New(options Options) (*Transport, error) {
 func (t *Transport) Hold(ctx context.Context) error {
 	session := &servicebus.Session{
 		Client: t.options.Replies, Topic: t.options.Config.Topics.Replies, Subscription: t.options.Config.Subscriptions.Replies,
-		ID: t.incarnation, Logger: t.options.Logger, Deliver: t.deliver, Lost: t.lost,
+		ID: t.incarnation, Logger: t.options.Logger, Silence: silence, Deliver: t.deliver, Lost: t.lost,
 	}
 	return session.Run(ctx)
 }
@@ -107,12 +114,12 @@ func (t *Transport) Prove(ctx context.Context) error {
 			MessageID: &id, SessionID: &t.incarnation, TimeToLive: &lifetime, ApplicationProperties: map[string]any{proofProperty: id},
 		})
 		cancel()
-		pause := proofInterval
 		if err != nil && ctx.Err() == nil {
 			t.options.Logger.Warn("the reply path could not be tested", "error", err)
 		}
+		pause := proofInterval
 		if t.Ready() != nil {
-			pause = time.Second
+			pause = proofRetryInterval
 		}
 		timer := time.NewTimer(pause)
 		select {
@@ -120,6 +127,8 @@ func (t *Transport) Prove(ctx context.Context) error {
 			timer.Stop()
 			return nil
 		case <-timer.C:
+		case <-t.doubted:
+			timer.Stop()
 		}
 	}
 }
@@ -143,13 +152,7 @@ func (t *Transport) Ready() error {
 
 // Prepare makes sure that replies reach us and that the link is open. Both come before anything is sent.
 func (t *Transport) Prepare(ctx context.Context) error {
-	timer := time.NewTimer(firstProofWait)
-	defer timer.Stop()
-	select {
-	case <-t.proven:
-	case <-timer.C:
-	case <-ctx.Done():
-	}
+	t.awaitProof(ctx)
 	if err := t.Ready(); err != nil {
 		return &command.NotSent{Reason: fault.BusUnavailable, Detail: err.Error()}
 	}
@@ -159,8 +162,25 @@ func (t *Transport) Prepare(ctx context.Context) error {
 	return nil
 }
 
+// awaitProof waits a little for the proof that is on its way after a start or a lost session.
+func (t *Transport) awaitProof(ctx context.Context) {
+	t.mu.Lock()
+	proven := t.proven
+	t.mu.Unlock()
+	if proven == nil {
+		return
+	}
+	timer := time.NewTimer(proofWait)
+	defer timer.Stop()
+	select {
+	case <-proven:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
 // Send sends one command, once, and waits for its reply. The context's deadline is the command's budget.
-func (t *Transport) Send(ctx context.Context, target command.Target, cmd *agentv1.Command, _ time.Time) (*agentv1.CommandResult, error) {
+func (t *Transport) Send(ctx context.Context, target command.Target, cmd *agentv1.Command, still command.Still) (*agentv1.CommandResult, error) {
 	body, err := protojson.Marshal(cmd)
 	if err != nil {
 		return nil, &command.NotSent{Reason: fault.Internal, Detail: "the command could not be written", Cause: err}
@@ -173,18 +193,33 @@ func (t *Transport) Send(ctx context.Context, target command.Target, cmd *agentv
 	}
 	answered := t.await(id)
 	defer t.forget(id)
-	if err := t.commands.Send(ctx, message); err != nil {
-		var notSent *servicebus.NotSentError
-		if errors.As(err, &notSent) {
-			return nil, &command.NotSent{Reason: fault.BusUnavailable, Detail: "the command was not taken by the bus", Cause: err}
-		}
-		// Anything else is ambiguous. It is treated as sent, and its reply may still come.
+	if err := still(ctx); err != nil {
+		return nil, err
+	}
+	if err := t.Ready(); err != nil { // lost since Prepare
+		return nil, &command.NotSent{Reason: fault.BusUnavailable, Detail: err.Error()}
+	}
+	err = t.commands.Send(ctx, message)
+	var notSent *servicebus.NotSentError
+	switch {
+	case errors.Is(err, servicebus.ErrNotOpen): // it failed since Prepare; nothing was sent on it
+		return nil, &command.NotSent{Expired: true, Cause: err}
+	case errors.As(err, &notSent):
+		return nil, &command.NotSent{Reason: fault.BusUnavailable, Detail: "the command was not taken by the bus", Cause: err}
+	case err != nil: // Anything else is ambiguous. It is treated as sent, and its reply may still come.
 		t.options.Logger.Warn("a send ended in doubt; the command is treated as sent", "command_id", id, "error", err)
 	}
 	select {
 	case got := <-answered:
 		return got.result, got.err
 	case <-ctx.Done():
+	}
+	// A reply that came this moment is an answer, not a late one.
+	t.forget(id)
+	select {
+	case got := <-answered:
+		return got.result, got.err
+	default:
 		return nil, context.Cause(ctx)
 	}
 }
@@ -218,12 +253,7 @@ func (t *Transport) deliver(message *servicebus.ReceivedMessage) {
 	if err == nil && result.GetCommandId() != id {
 		err = fmt.Errorf("the reply to %s is about command %q", id, result.GetCommandId())
 	}
-	t.mu.Lock()
-	answered, awaited := t.waiting[id]
-	delete(t.waiting, id)
-	t.mu.Unlock()
-	if awaited {
-		answered <- reply{result, err}
+	if t.answer(id, reply{result, err}) {
 		return
 	}
 	t.late.WithLabelValues(result.GetOutcome().String()).Inc()
@@ -231,11 +261,24 @@ func (t *Transport) deliver(message *servicebus.ReceivedMessage) {
 		"outcome", result.GetOutcome(), "message", result.GetMessage(), "error", err)
 }
 
+// answer gives a reply to whoever waits for it, and tells whether anybody did.
+func (t *Transport) answer(id string, with reply) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	answered, awaited := t.waiting[id]
+	if awaited {
+		answered <- with // it has room for one, and gets one only
+		delete(t.waiting, id)
+	}
+	return awaited
+}
+
 func (t *Transport) prove() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.provenAt.IsZero() {
+	if t.proven != nil {
 		close(t.proven)
+		t.proven = nil
 	}
 	t.provenAt = time.Now()
 }
@@ -249,8 +292,15 @@ func (t *Transport) lost() {
 		delete(t.waiting, id)
 	}
 	// Until a message to ourselves comes back again, replies are not known to reach us.
-	if !t.provenAt.IsZero() {
-		t.provenAt = time.Now().Add(-proofMaxAge)
+	t.provenAt = time.Time{}
+	if t.proven == nil {
+		t.proven = make(chan struct{})
+	}
+	// What took the session is likely to have taken the link of the commands too.
+	t.commands.Renew()
+	select {
+	case t.doubted <- struct{}{}:
+	default:
 	}
 }
 

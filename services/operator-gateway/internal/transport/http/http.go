@@ -9,8 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
-	"sync/atomic"
-	"time"
+	"sync"
 
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -26,9 +25,12 @@ const maxAnswerBytes = 8 << 20
 
 var readJSON = protojson.UnmarshalOptions{DiscardUnknown: true}
 
-// Transport is the HTTP transport.
+// Transport is the HTTP transport. Both clients are required.
 type Transport struct {
+	// Client is for verified base URLs; it may present a client certificate.
 	Client *http.Client
+	// Anonymous is for base URLs that are not verified; it presents nothing.
+	Anonymous *http.Client
 	// Token is what agents expect; it goes to verified URLs only. Empty: none.
 	Token config.Secret
 }
@@ -37,18 +39,32 @@ type Transport struct {
 func (t *Transport) Prepare(context.Context) error { return nil }
 
 // Send posts one command, once, and reads the answer.
-func (t *Transport) Send(ctx context.Context, target command.Target, cmd *agentv1.Command, validUntil time.Time) (*agentv1.CommandResult, error) {
-	body, err := protojson.Marshal(cmd)
+func (t *Transport) Send(ctx context.Context, target command.Target, cmd *agentv1.Command, still command.Still) (*agentv1.CommandResult, error) {
+	content, err := protojson.Marshal(cmd)
 	if err != nil {
 		return nil, &command.NotSent{Reason: fault.Internal, Detail: "the command could not be written", Cause: err}
 	}
-	request, sent, err := t.request(ctx, target, body, validUntil)
+	base, err := agenthttp.ParseBaseURL(target.BaseURL)
 	if err != nil {
-		return nil, err
+		return nil, &command.NotSent{Reason: fault.AgentUnreachable, Detail: fmt.Sprintf("the base URL of agent %q %v", target.Name, err)}
 	}
-	response, err := t.Client.Do(request)
+	attempt, cancel := context.WithCancel(ctx)
+	defer cancel()
+	sent := &delivery{body: &body{content: bytes.NewReader(content)}, stop: cancel}
+	request, err := sent.request(attempt, base.String()+"/agent/v1/commands", still)
 	if err != nil {
-		return nil, sent.explain(target, err)
+		return nil, &command.NotSent{Reason: fault.AgentUnreachable, Detail: "the request could not be built", Cause: err}
+	}
+	client := t.Anonymous
+	if target.Verified {
+		client = t.Client
+		if t.Token != "" {
+			request.Header.Set("Authorization", "Bearer "+t.Token.Reveal())
+		}
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, sent.explain(ctx, target, err)
 	}
 	defer response.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes+1))
@@ -58,81 +74,102 @@ func (t *Transport) Send(ctx context.Context, target command.Target, cmd *agentv
 	return answer(response.StatusCode, raw, target, cmd)
 }
 
-// progress is how far a request came.
-type progress struct {
-	connected, written, expired atomic.Bool
+// delivery is one POST on its way.
+type delivery struct {
+	body      *body
+	stop      context.CancelFunc
+	connected bool
+	held      error // why the command was held back once there was a connection
 }
 
-// request builds the POST. It has a body and no GetBody, so that net/http never sends it a second time on its own.
-func (t *Transport) request(ctx context.Context, target command.Target, body []byte, validUntil time.Time) (*http.Request, *progress, error) {
-	base, err := agenthttp.ParseBaseURL(target.BaseURL)
+// request builds the POST. Once there is a connection, and before anything is written, it is looked at again. It has a body and
+// neither a GetBody nor an Idempotency-Key, so that net/http never sends it a second time on its own.
+func (d *delivery) request(ctx context.Context, url string, still command.Still) (*http.Request, error) {
+	looked := ctx
+	// GotConn is called on the goroutine of Do, before the request is given to the connection.
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+		d.connected = true
+		if err := still(looked); err != nil {
+			d.held = err
+			d.body.withhold()
+			d.stop()
+		}
+	}})
+	request, err := http.NewRequestWithContext(traced, http.MethodPost, url, d.body)
 	if err != nil {
-		return nil, nil, &command.NotSent{Reason: fault.AgentUnreachable, Detail: fmt.Sprintf("the base URL of agent %q %v", target.Name, err)}
+		return nil, err
 	}
-	sent := &progress{}
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn:      func(httptrace.GotConnInfo) { sent.connected.Store(true) },
-		WroteHeaders: func() { sent.written.Store(true) },
-	})
-	guarded := &guardedBody{Reader: bytes.NewReader(body), validUntil: validUntil, sent: sent}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, base.String()+"/agent/v1/commands", guarded)
-	if err != nil {
-		return nil, nil, &command.NotSent{Reason: fault.AgentUnreachable, Detail: "the request could not be built", Cause: err}
-	}
-	request.ContentLength = int64(len(body))
+	request.ContentLength = int64(d.body.content.Len())
 	request.Header.Set("Content-Type", "application/json")
-	if t.Token != "" && target.Verified {
-		request.Header.Set("Authorization", "Bearer "+t.Token.Reveal())
-	}
-	return request, sent, nil
+	return request, nil
 }
 
-var errExpired = errors.New("the decision was too old by the time there was a connection")
+var errWithheld = errors.New("the command is held back")
 
-// guardedBody withholds the command when connecting took so long that its decision is no longer good. Without its body the
-// agent has no command.
-type guardedBody struct {
-	io.Reader
-	validUntil time.Time
-	begun      bool
-	sent       *progress
+// body is a command on its way out. Without its body an agent has no command, so that one which was withheld before it was
+// begun surely was not sent, whatever net/http's own goroutines still do.
+type body struct {
+	content *bytes.Reader
+
+	mu              sync.Mutex
+	begun, withheld bool
 }
 
-func (b *guardedBody) Read(into []byte) (int, error) {
-	if !b.begun && time.Now().After(b.validUntil) {
-		b.sent.expired.Store(true)
-		return 0, errExpired
+// Read implements io.Reader.
+func (b *body) Read(into []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.withheld {
+		return 0, errWithheld
 	}
 	b.begun = true
-	return b.Reader.Read(into)
+	return b.content.Read(into)
 }
 
-// explain tells an error before anything was written from one after.
-func (p *progress) explain(target command.Target, err error) error {
+// withhold makes sure that nothing more of it goes out, and tells whether anything did.
+func (b *body) withhold() (begun bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.withheld = true
+	return b.begun
+}
+
+// explain tells an error before the command was written from one after.
+func (d *delivery) explain(ctx context.Context, target command.Target, err error) error {
+	begun := d.body.withhold()
 	switch {
-	case p.expired.Load():
-		return &command.NotSent{Expired: true, Cause: err}
-	case !p.connected.Load():
-		return &command.NotSent{
-			Reason: fault.AgentUnreachable, Unreachable: true, Cause: err,
-			Detail: fmt.Sprintf("agent %q cannot be connected to at %s", target.Name, target.BaseURL),
-		}
-	case !p.written.Load():
+	case d.held != nil:
+		return d.held
+	case begun:
+		return err
+	case d.connected:
 		return &command.NotSent{
 			Reason: fault.AgentUnreachable, Cause: err,
 			Detail: fmt.Sprintf("the connection to agent %q at %s was lost before the command was written", target.Name, target.BaseURL),
 		}
+	case agenthttp.Refused(err):
+		return &command.NotSent{
+			Reason: fault.AgentUnreachable, Cause: err,
+			Detail: fmt.Sprintf("agent %q may not be connected to at %s: the address is refused by the gateway's settings", target.Name, target.BaseURL),
+		}
 	}
-	return err
+	return &command.NotSent{
+		// A caller with little time, or who went away, shows nothing about the agent.
+		Reason: fault.AgentUnreachable, Unreachable: ctx.Err() == nil, Cause: err,
+		Detail: fmt.Sprintf("agent %q cannot be connected to at %s", target.Name, target.BaseURL),
+	}
 }
 
-// answer reads what an agent answered. A status that is not 200 says that the agent, or something before it, did not take the command.
+// answer reads what an agent answered; it answers every command that it took with 200.
 func answer(status int, raw []byte, target command.Target, cmd *agentv1.Command) (*agentv1.CommandResult, error) {
 	if len(raw) > maxAnswerBytes {
 		return nil, fmt.Errorf("the answer is larger than %d bytes", maxAnswerBytes)
 	}
-	if status == http.StatusUnauthorized || status == http.StatusForbidden {
-		return refused(cmd, fmt.Sprintf("the agent at %s does not accept the gateway's credential (HTTP %d); nothing was done. A credential is sent to verified URLs only", target.BaseURL, status)), nil
+	if why, refusedIt := refusals[status]; refusedIt {
+		return refused(cmd, fmt.Sprintf("what answers at %s refused the request with HTTP %d (%s); nothing was done", target.BaseURL, status, why)), nil
+	}
+	if status >= 300 && status < 400 {
+		return refused(cmd, fmt.Sprintf("what answers at %s redirects (HTTP %d), and redirects are not followed; nothing was done", target.BaseURL, status)), nil
 	}
 	if status != http.StatusOK {
 		return nil, fmt.Errorf("the agent answered HTTP %d: %.200q", status, raw)
@@ -145,6 +182,18 @@ func answer(status int, raw []byte, target command.Target, cmd *agentv1.Command)
 		return nil, fmt.Errorf("the answer is about command %q", result.GetCommandId())
 	}
 	return result, nil
+}
+
+// refusals are the answers with which a server says that it did not take the request at all. Any other but 200, a proxy's for
+// example, leaves open whether the agent got it.
+var refusals = map[int]string{
+	http.StatusBadRequest:            "it does not understand it",
+	http.StatusUnauthorized:          "it does not accept the gateway's credential, which is sent to verified URLs only",
+	http.StatusForbidden:             "it does not accept the gateway's credential, which is sent to verified URLs only",
+	http.StatusNotFound:              "it knows no such path; is the base URL right?",
+	http.StatusMethodNotAllowed:      "it takes no commands there; is the base URL right?",
+	http.StatusRequestEntityTooLarge: "the command is too large for it",
+	http.StatusUnsupportedMediaType:  "it does not take JSON",
 }
 
 func refused(cmd *agentv1.Command, message string) *agentv1.CommandResult {

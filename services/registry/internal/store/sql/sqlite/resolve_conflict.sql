@@ -1,2 +1,2 @@
-UPDATE TblAgent SET IdentityConflictAt = NULL, BootTurns = 0, DecisionVersion = DecisionVersion + 1, HeartbeatVersion = HeartbeatVersion + 1
+UPDATE TblAgent SET IdentityConflictAt = NULL, BootTurns = 0, EarlierBoots = NULL, DecisionVersion = DecisionVersion + 1, HeartbeatVersion = HeartbeatVersion + 1
 WHERE AgentKey = @agentKey AND DecisionVersion = @version;

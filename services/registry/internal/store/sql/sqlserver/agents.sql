@@ -8,7 +8,7 @@ SELECT a.AgentKey, a.Name, a.NameKey, a.ReportedName, a.Hostname, a.Registration
            WHEN 'state' THEN CAST(a.RegistrationState AS nvarchar(10)) + N' ' + a.NameKey
            WHEN 'last_heartbeat' THEN CONVERT(nvarchar(30), h.LastHeartbeatAt, 126)
            WHEN 'created' THEN CONVERT(nvarchar(30), a.CreatedAt, 126)
-           ELSE a.NameKey END COLLATE Latin1_General_BIN2 AS SortKey
+           ELSE a.NameKey END AS SortKey
 FROM dbo.TblAgent a
 LEFT JOIN dbo.TblServer s ON s.ServerKey = a.ServerKey
 CROSS APPLY (SELECT CASE WHEN a.LastDirectHeartbeatAt IS NULL OR a.LastBusHeartbeatAt > a.LastDirectHeartbeatAt
@@ -24,6 +24,6 @@ WHERE (@states = N'' OR CHARINDEX(CAST(a.RegistrationState AS nvarchar(10)), @st
        OR (@freshness = 3 AND a.LastBusHeartbeatAt IS NULL AND a.LastDirectHeartbeatAt IS NULL))
 ) q
 WHERE @afterKey = 0
-   OR (@descending = 0 AND (q.SortKey > @afterSort COLLATE Latin1_General_BIN2 OR (q.SortKey = @afterSort COLLATE Latin1_General_BIN2 AND q.AgentKey > @afterKey)))
-   OR (@descending = 1 AND (q.SortKey < @afterSort COLLATE Latin1_General_BIN2 OR (q.SortKey = @afterSort COLLATE Latin1_General_BIN2 AND q.AgentKey > @afterKey)))
+   OR (@descending = 0 AND (q.SortKey > @afterSort OR (q.SortKey = @afterSort AND q.AgentKey > @afterKey)))
+   OR (@descending = 1 AND (q.SortKey < @afterSort OR (q.SortKey = @afterSort AND q.AgentKey > @afterKey)))
 ORDER BY CASE WHEN @descending = 0 THEN q.SortKey END, CASE WHEN @descending = 1 THEN q.SortKey END DESC, q.AgentKey;

@@ -1,2 +1,2 @@
-UPDATE dbo.TblAgent SET IdentityConflictAt = NULL, BootTurns = 0, DecisionVersion = DecisionVersion + 1, HeartbeatVersion = HeartbeatVersion + 1
+UPDATE dbo.TblAgent SET IdentityConflictAt = NULL, BootTurns = 0, EarlierBoots = NULL, DecisionVersion = DecisionVersion + 1, HeartbeatVersion = HeartbeatVersion + 1
 WHERE AgentKey = @agentKey AND DecisionVersion = @version;

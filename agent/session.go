@@ -1,0 +1,217 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+
+	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
+)
+
+const (
+	acceptTimeout = 30 * time.Second // a session that another holds may block as long as it likes
+	settleTimeout = slotPatience     // so that nothing starts later; after a broken connection the SDK would try for most of a minute
+	renewTimeout  = 10 * time.Second
+	closeTimeout  = 3 * time.Second
+	replyTimeout  = time.Minute // all tries
+	// freshLinkInterval is after how long without a command the link is opened anew: receivers are known to go silent
+	// after a long idle time.
+	freshLinkInterval = 10 * time.Minute
+)
+
+// inbox is where an agent's commands come in. The SDK's session receivers are not safe for a receive beside a renewal,
+// so all calls are from one goroutine.
+type inbox interface {
+	ReceiveMessages(context.Context, int, *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error)
+	CompleteMessage(context.Context, *azservicebus.ReceivedMessage, *azservicebus.CompleteMessageOptions) error
+	DeadLetterMessage(context.Context, *azservicebus.ReceivedMessage, *azservicebus.DeadLetterOptions) error
+	Close(context.Context) error
+}
+
+// errLinkLost is the SDK's way of receiving nothing before the time is over.
+var errLinkLost = errors.New("bus: the link that commands come in over was lost")
+
+// takeFromBus takes commands until the context ends, and returns when all are answered. taking is closed once it does.
+func (a *Agent) takeFromBus(ctx context.Context, taking chan struct{}) {
+	t := &taker{agent: a, taking: taking}
+	defer t.answering.Wait()
+	for ctx.Err() == nil {
+		err := t.take(ctx)
+		if err == nil || ctx.Err() != nil { // the link is to be opened anew, or the agent stops
+			continue
+		}
+		t.failures++
+		if t.failures == 2 { // one loss is what networks do
+			a.cfg.Logger.Warn("commands do not come in over the bus; it is tried on", "error", err)
+		}
+		pause(ctx, retryDelay(t.failures))
+	}
+}
+
+// taker takes commands from the bus; all but the answering is one goroutine.
+type taker struct {
+	agent     *Agent
+	failures  int // since commands could last come in
+	taking    chan struct{}
+	once      sync.Once
+	answering sync.WaitGroup
+}
+
+// take opens the inbox and takes commands from it until it is lost or has been idle too long.
+func (t *taker) take(ctx context.Context) error {
+	bus := t.agent.cfg.Bus
+	c, err := bus.join()
+	if err != nil {
+		return err
+	}
+	defer bus.leave(c)
+	in, err := t.open(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+		defer cancel()
+		_ = in.Close(closing) // the broker ends the lock by itself, later
+	}()
+	if t.failures > 1 {
+		t.agent.cfg.Logger.Info("commands come in over the bus again")
+	}
+	t.once.Do(func() { close(t.taking) })
+	return t.receive(ctx, in)
+}
+
+func (t *taker) open(ctx context.Context, c *connection) (inbox, error) {
+	select {
+	case c.accepting <- struct{}{}:
+		defer func() { <-c.accepting }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
+	defer cancel()
+	name, own, bus := t.agent.cfg.Name, t.agent.cfg.CommandSubscription, t.agent.cfg.Bus.cfg
+	if own != "" {
+		return openSubscription(ctx, c.client, bus.CommandsTopic, own)
+	}
+	r, err := c.client.AcceptSessionForSubscription(ctx, bus.CommandsTopic, bus.CommandsSubscription, name, nil)
+	if err != nil {
+		return nil, fmt.Errorf("bus: session %q of subscription %q of topic %q can't be taken: %w",
+			name, bus.CommandsSubscription, bus.CommandsTopic, err)
+	}
+	return r, nil
+}
+
+// openSubscription peeks once, because a receiver opens its link no earlier.
+func openSubscription(ctx context.Context, client *azservicebus.Client, topic, subscription string) (inbox, error) {
+	r, err := client.NewReceiverForSubscription(topic, subscription, nil)
+	if err == nil {
+		if _, err = r.PeekMessages(ctx, 1, nil); err != nil {
+			_ = r.Close(ctx)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bus: subscription %q of topic %q can't be received from: %w", subscription, topic, err)
+	}
+	return r, nil
+}
+
+// receive takes commands one by one: with more the SDK would wait for them, 20 ms each time, and what it asked for in
+// vain would come when nobody receives.
+func (t *taker) receive(ctx context.Context, in inbox) error {
+	renewal := jittered(t.agent.cfg.Bus.cfg.LockRenewalInterval, 0.1)
+	idle := jittered(freshLinkInterval, 0.2)
+	renewedAt, busyAt := time.Now(), time.Now()
+	for {
+		waiting, cancel := context.WithTimeout(ctx, max(0, renewal-time.Since(renewedAt)))
+		messages, err := in.ReceiveMessages(waiting, 1, nil)
+		ended := waiting.Err() != nil
+		cancel()
+		for _, m := range messages {
+			busyAt = time.Now()
+			t.handle(ctx, in, m, busyAt)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case len(messages) == 0 && !ended && err == nil:
+			return errLinkLost
+		case len(messages) == 0 && !ended:
+			return fmt.Errorf("bus: commands can't be received: %w", err)
+		case time.Since(busyAt) > idle:
+			return nil
+		}
+		t.failures = 0
+		if time.Since(renewedAt) >= renewal {
+			if err := renew(ctx, in); err != nil {
+				return err
+			}
+			renewedAt = time.Now()
+		}
+	}
+}
+
+// renew keeps the session's lock. A plain receiver has none.
+func renew(ctx context.Context, in inbox) error {
+	session, ok := in.(*azservicebus.SessionReceiver)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
+	defer cancel()
+	if err := session.RenewSessionLock(ctx, nil); err != nil {
+		return fmt.Errorf("bus: the lock of the session was lost: %w", err)
+	}
+	return nil
+}
+
+// handle settles the message, and then starts the command beside the receiving. Where it can't be settled nothing is
+// started: the broker delivers it again, or has it off its books and whoever waits is told that it may have run.
+func (t *taker) handle(ctx context.Context, in inbox, m *azservicebus.ReceivedMessage, receivedAt time.Time) {
+	t.agent.counters.busCommands.Add(1)
+	e, _ := encodingOf(text(m.ContentType))
+	cmd, undecodable := decodeCommand(e, m.Body)
+	if err := settle(ctx, in, m, undecodable); err != nil {
+		t.agent.cfg.Logger.Warn("a command could not be settled, so it is not started", "command_id", m.MessageID, "error", err)
+		return
+	}
+	t.answering.Go(func() {
+		if undecodable == nil {
+			t.reply(ctx, m, t.agent.executor.do(cmd, receivedAt))
+			return
+		}
+		t.agent.cfg.Logger.Warn("a command can't be read; it was dead-lettered", "command_id", m.MessageID, "error", undecodable)
+		t.reply(ctx, m, t.agent.executor.refused(&agentv1.Command{CommandId: m.MessageID},
+			refuse(agentv1.RefusalReason_REFUSAL_REASON_INVALID, "%s", undecodable)))
+	})
+}
+
+// settle takes the message off the broker's books; what can't be read goes to the dead letters.
+func settle(ctx context.Context, in inbox, m *azservicebus.ReceivedMessage, undecodable error) error {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	if undecodable == nil {
+		return in.CompleteMessage(ctx, m, nil)
+	}
+	reason, description := "InvalidCommand", shortened(undecodable.Error())
+	return in.DeadLetterMessage(ctx, m, &azservicebus.DeadLetterOptions{Reason: &reason, ErrorDescription: &description})
+}
+
+// reply sends the answer, also when the agent is stopping by now, though not for long then.
+func (t *taker) reply(ctx context.Context, m *azservicebus.ReceivedMessage, result *agentv1.CommandResult) {
+	if !t.agent.cfg.Faults.speak(ctx) {
+		return
+	}
+	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), replyTimeout)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(closeTimeout, cancel) })()
+	if err := t.agent.cfg.Bus.sendReply(sending, m, result); err != nil {
+		t.agent.counters.repliesFailed.Add(1)
+		t.agent.cfg.Logger.Error("the answer to a command could not be sent; whoever waits for it is told that it may have run",
+			"command_id", m.MessageID, "outcome", result.GetOutcome().String(), "error", err)
+	}
+}

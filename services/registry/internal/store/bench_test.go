@@ -1,0 +1,91 @@
+package store_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/commandcenter/fleet/services/registry/internal/enrollment"
+	"github.com/commandcenter/fleet/services/registry/internal/store"
+)
+
+// cpuTime is the processor time of this process so far.
+func cpuTime(b *testing.B) time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// round is what n agents send at one moment, in batches.
+func round(b *testing.B, agents, batch int, sequence int64, at time.Time) [][]enrollment.Heartbeat {
+	var batches [][]enrollment.Heartbeat
+	for first := 0; first < agents; first += batch {
+		var beats []enrollment.Heartbeat
+		for i := first; i < min(first+batch, agents); i++ {
+			name, err := enrollment.ParseName(fmt.Sprintf("BM-%06d", i*7919%agents))
+			if err != nil {
+				b.Fatal(err)
+			}
+			beats = append(beats, enrollment.Heartbeat{
+				Name: name, Path: enrollment.Bus, Order: enrollment.Order{BootID: "3f6c1c1e-7d53-4a55-9a0f-1c7c54c1b2aa", Sequence: sequence, ObservedAt: at},
+				Content: enrollment.Content{ReportedName: name.Spelling, Hostname: name.Key + ".example.test", AgentVersion: "2.4.1", ReportedAt: at, Capabilities: []string{"OPERATION_KIND_LIST_SERVICES", "OPERATION_KIND_RESTART_SERVICE"}},
+			})
+		}
+		batches = append(batches, beats)
+	}
+	return batches
+}
+
+// BenchmarkRecordHeartbeats is per heartbeat of a known agent; batch=1 is the baseline of one-row updates.
+func BenchmarkRecordHeartbeats(b *testing.B) {
+	for _, agents := range []int{1_000, 10_000, 100_000} {
+		for _, batch := range []int{1, 1_000} {
+			b.Run(fmt.Sprintf("agents=%d/batch=%d", agents, batch), func(b *testing.B) {
+				opened, err := store.Open("sqlite:"+filepath.Join(b.TempDir(), "fleet.db"), nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer opened.Close()
+				if _, _, err := opened.Migrate(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+				at := time.Now().UTC().Add(-24 * time.Hour).Truncate(time.Millisecond)
+				run := func(batches [][]enrollment.Heartbeat) int {
+					count := 0
+					for _, beats := range batches {
+						if _, rejected, err := opened.RecordHeartbeats(b.Context(), beats); err != nil || len(rejected) > 0 {
+							b.Fatal(err, rejected)
+						}
+						count += len(beats)
+					}
+					return count
+				}
+				run(round(b, agents, 1000, 1, at))
+				count, sequence := 0, int64(1)
+				var spent, cpu time.Duration
+				for b.Loop() {
+					b.StopTimer()
+					sequence++
+					at = at.Add(30 * time.Second)
+					batches := round(b, agents, batch, sequence, at)
+					if batch == 1 {
+						batches = batches[:500]
+					} else if len(batches) > 20 {
+						batches = batches[:20]
+					}
+					cpuBefore, before := cpuTime(b), time.Now()
+					b.StartTimer()
+					count += run(batches)
+					spent, cpu = spent+time.Since(before), cpu+cpuTime(b)-cpuBefore
+				}
+				b.ReportMetric(float64(count)/spent.Seconds(), "heartbeats/s")
+				b.ReportMetric(cpu.Seconds()*1000/float64(count), "cpu-s/1000")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
+}
