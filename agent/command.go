@@ -137,15 +137,15 @@ func (e *executor) admit(cmd *agentv1.Command, op operation, receivedAt time.Tim
 	default:
 		return nil, refuse(agentv1.RefusalReason_REFUSAL_REASON_BUSY, "%d %s are running or waiting", cap(places), what)
 	}
-	release = func() { <-places }
+	leave := func() { <-places }
 	if !op.write() {
-		return release, nil
+		return leave, nil
 	}
 	if r := e.takeSlot(cmd, receivedAt); r != nil {
-		release()
+		leave()
 		return nil, r
 	}
-	return func() { <-e.slot; release() }, nil
+	return func() { <-e.slot; leave() }, nil
 }
 
 // takeSlot waits for the write before this one, briefly.

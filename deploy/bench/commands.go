@@ -35,7 +35,10 @@ func (r *Report) benchCommands(ctx context.Context, s *system) error {
 	if err != nil {
 		return err
 	}
-	defer simulated.Close()
+	defer simulated.Close() //nolint:errcheck // what it did was measured
+	if err := simulated.Ready(ctx); err != nil {
+		return err
+	}
 	base, err := simulated.HTTPBaseURL(httpAgent)
 	if err != nil {
 		return err

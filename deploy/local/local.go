@@ -80,10 +80,13 @@ func Start(ctx context.Context, cfg Config) (_ *System, err error) {
 	if err := s.startGateway(ctx, runCtx, cfg, registryAddress); err != nil {
 		return nil, err
 	}
-	s.Fleet, err = fleet.Start(ctx, fleet.Config{
-		ConnectionString: s.Bus, Agents: cfg.Agents, HeartbeatInterval: cfg.HeartbeatInterval, Logger: cfg.logger("agents"),
+	s.Fleet, err = fleet.Start(context.WithoutCancel(ctx), fleet.Config{
+		Agents: cfg.Agents, ConnectionString: s.Bus, HeartbeatInterval: cfg.HeartbeatInterval, Logger: cfg.logger("agents"),
 	})
-	return s, err
+	if err != nil {
+		return nil, err
+	}
+	return s, s.Fleet.Ready(ctx)
 }
 
 // Failed receives the error of a service that ended by itself.
@@ -91,15 +94,16 @@ func (s *System) Failed() <-chan error { return s.failed }
 
 // Close stops everything, agents first, and waits for it.
 func (s *System) Close() error {
+	var failures error
 	if s.Fleet != nil {
-		s.Fleet.Close()
+		failures = s.Fleet.Close()
 	}
 	s.cancel()
 	s.services.Wait()
 	if s.emulator != nil {
-		return s.emulator.Close()
+		failures = errors.Join(failures, s.emulator.Close())
 	}
-	return nil
+	return failures
 }
 
 func (s *System) startEmulator(cfg Config) error {
@@ -120,7 +124,8 @@ func (s *System) startEmulator(cfg Config) error {
 func (s *System) startRegistry(ctx, runCtx context.Context, cfg Config) (string, error) {
 	settings := registry.DefaultConfig()
 	settings.GRPC.Listen, settings.Admin.Listen = cfg.address(settings.GRPC.Listen), cfg.address(settings.Admin.Listen)
-	settings.Database.URL, settings.Database.Migrate = "sqlite:"+s.Database, true
+	settings.Database.URL.Set("sqlite:" + s.Database)
+	settings.Database.Migrate = true
 	settings.Logger = cfg.logger("registry")
 	ready := make(chan registry.Endpoints, 1)
 	settings.Ready = func(at registry.Endpoints) { ready <- at }
@@ -132,7 +137,8 @@ func (s *System) startRegistry(ctx, runCtx context.Context, cfg Config) (string,
 func (s *System) startHeartbeat(ctx, runCtx context.Context, cfg Config, registryAddress string) error {
 	settings := heartbeat.DefaultConfig()
 	settings.GRPC.Listen, settings.Admin.Listen = cfg.address(settings.GRPC.Listen), cfg.address(settings.Admin.Listen)
-	settings.Registry.Target, settings.Bus.ConnectionString = registryAddress, secret(s.Bus)
+	settings.Registry.Target = registryAddress
+	settings.Bus.ConnectionString.Set(s.Bus)
 	settings.Logger = cfg.logger("heartbeat")
 	ready := make(chan heartbeat.Endpoints, 1)
 	settings.Ready = func(at heartbeat.Endpoints) { ready <- at }
@@ -145,7 +151,8 @@ func (s *System) startGateway(ctx, runCtx context.Context, cfg Config, registryA
 	settings := operatorgateway.DefaultConfig()
 	settings.REST.Listen = cfg.REST
 	settings.GRPC.Listen, settings.Admin.Listen = cfg.address(settings.GRPC.Listen), cfg.address(settings.Admin.Listen)
-	settings.Registry.Target, settings.Bus.ConnectionString = registryAddress, secret(s.Bus)
+	settings.Registry.Target = registryAddress
+	settings.Bus.ConnectionString.Set(s.Bus)
 	if cfg.HeartbeatInterval > 0 {
 		settings.Routing.MaxHeartbeatAge = 3 * cfg.HeartbeatInterval
 	}

@@ -366,3 +366,22 @@ func TestI17_SessionsWhereNoneAreWanted(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A lone message is passed on soon; a flow is gathered.
+func TestLingerFollowsTheFlow(t *testing.T) {
+	linger := time.Duration(0)
+	for range 20 {
+		if linger = nextLinger(linger, 1); linger != minLinger {
+			t.Fatalf("lone messages linger %s", linger)
+		}
+	}
+	for range 20 {
+		linger = nextLinger(linger, 2)
+	}
+	if linger != maxLinger {
+		t.Errorf("a flow is gathered for %s", linger)
+	}
+	if linger = nextLinger(linger, 0); linger != minLinger {
+		t.Errorf("after the flow: %s", linger)
+	}
+}

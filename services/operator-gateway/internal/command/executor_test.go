@@ -299,7 +299,9 @@ func TestI3_AfterASendInDoubtNothingGoesOutOnAnyTransport(t *testing.T) {
 
 func TestI4_NoAnswerMakesTheGatewaySendAgain(t *testing.T) {
 	for name, answer := range map[string]func(context.Context, *agentv1.Command) (*agentv1.CommandResult, error){
-		"lost": func(context.Context, *agentv1.Command) (*agentv1.CommandResult, error) { return nil, errors.New("lost") },
+		"lost": func(context.Context, *agentv1.Command) (*agentv1.CommandResult, error) {
+			return nil, errors.New("lost")
+		},
 		"not sent": func(context.Context, *agentv1.Command) (*agentv1.CommandResult, error) {
 			return nil, &NotSent{Reason: fault.BusUnavailable, Detail: "not taken"}
 		},

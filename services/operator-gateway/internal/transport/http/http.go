@@ -50,7 +50,7 @@ func (t *Transport) Send(ctx context.Context, target command.Target, cmd *agentv
 	}
 	attempt, cancel := context.WithCancel(ctx)
 	defer cancel()
-	sent := &delivery{body: &body{content: bytes.NewReader(content)}, stop: cancel}
+	sent := &delivery{body: newBody(content), stop: cancel}
 	request, err := sent.request(attempt, base.String()+"/agent/v1/commands", still)
 	if err != nil {
 		return nil, &command.NotSent{Reason: fault.AgentUnreachable, Detail: "the request could not be built", Cause: err}
@@ -114,6 +114,8 @@ type body struct {
 	mu              sync.Mutex
 	begun, withheld bool
 }
+
+func newBody(content []byte) *body { return &body{content: bytes.NewReader(content)} }
 
 // Read implements io.Reader.
 func (b *body) Read(into []byte) (int, error) {
