@@ -22,7 +22,7 @@ demo: ## Tell the main story through REST against a fresh local system
 	@exec out/bin/demo
 
 test: $(BIN)/gotestsum ## Run every test; ends by saying what was skipped and why
-	@$(BIN)/gotestsum --format pkgname --format-hide-empty-pkg -- -count=1 $(PACKAGES)
+	@$(BIN)/gotestsum --format pkgname --format-hide-empty-pkg -- -count=1 -timeout 10m $(PACKAGES)
 
 invariants: ## List the promises kept: the tests named after the invariants
 	@go test -run '^TestI[0-9]+_' -v $(PACKAGES) | grep -E '^(---|FAIL)'
@@ -49,7 +49,7 @@ vet:
 	@go vet $(PACKAGES)
 
 race: $(BIN)/gotestsum
-	@$(BIN)/gotestsum --format pkgname --format-hide-empty-pkg -- -race -count=1 $(PACKAGES)
+	@$(BIN)/gotestsum --format pkgname --format-hide-empty-pkg -- -race -count=1 -timeout 15m $(PACKAGES)
 
 generated: generate ## Fail when generated code differs from the proto files
 	@git diff --exit-code --stat -- proto/gen || { echo "proto/gen differs from a fresh 'make generate': commit what it made"; exit 1; }

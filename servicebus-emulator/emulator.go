@@ -120,7 +120,7 @@ func (e *Emulator) accept() {
 		}
 		if err != nil {
 			e.options.Logger.Error("a connection could not be accepted", "error", err)
-			time.Sleep(acceptPause)
+			<-time.After(acceptPause)
 			continue
 		}
 		conn := transport.New(nc, transport.Options{

@@ -91,7 +91,7 @@ func (c *Conn) Serve(acceptor Acceptor) error {
 	err := c.read()
 	c.finish(err)
 	_ = c.net.SetWriteDeadline(time.Now().Add(time.Second))
-	if werr := <-written; err == nil || errors.Is(err, net.ErrClosed) {
+	if werr := <-written; errors.Is(err, net.ErrClosed) {
 		err = errors.Join(werr, err)
 	}
 	if errors.Is(err, errPeerClosed) || errors.Is(err, io.EOF) {

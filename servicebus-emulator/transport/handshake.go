@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -142,7 +143,7 @@ func (f *frameReader) fill(n int) error {
 		read, err := f.conn.Read(f.buf[f.end:])
 		f.end += read
 		if read == 0 && err != nil {
-			if err == io.EOF && f.end > f.start {
+			if errors.Is(err, io.EOF) && f.end > f.start {
 				return io.ErrUnexpectedEOF
 			}
 			return err

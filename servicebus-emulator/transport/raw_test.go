@@ -74,7 +74,7 @@ func (r *raw) closed(condition amqp.Symbol) {
 	if !ok || c.Error == nil || c.Error.Condition != condition {
 		r.Fatalf("close %+v, want %s", c.Error, condition)
 	}
-	if n, err := r.net.Read(make([]byte, 1)); err != io.EOF {
+	if n, err := r.net.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		r.Fatalf("read %d, %v after the close", n, err)
 	}
 }

@@ -53,7 +53,6 @@ type Server struct {
 	policy   authn.Policy
 	logger   *slog.Logger
 	grace    time.Duration
-	services []string
 }
 
 // New listens and builds the server; register services on GRPC before Run.

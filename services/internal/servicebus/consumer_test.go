@@ -113,8 +113,12 @@ func counts(t testing.TB, e *emulator.Emulator) emulator.Counts {
 
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
+	ticker, late := time.NewTicker(2*time.Millisecond), time.After(patience)
+	defer ticker.Stop()
+	for !holds() {
+		select {
+		case <-ticker.C:
+		case <-late:
 			t.Fatalf("%s: not in time", what)
 		}
 	}
@@ -264,7 +268,7 @@ func TestHealsWhenTheBusIsBack(t *testing.T) {
 	}
 	again, err := emulator.Start(heartbeats(emulator.SubscriptionProperties{}), emulator.Options{Listen: e.Addr()})
 	check(t, err)
-	defer again.Close()
+	defer func() { check(t, again.Close()) }()
 	send(t, again, 0, 1)
 	receive(t, c, 1)
 }
@@ -342,7 +346,7 @@ func TestI17_MissingEntitiesAreNamed(t *testing.T) {
 func TestI17_MissingRightsAreNamed(t *testing.T) {
 	e, err := emulator.Start(heartbeats(emulator.SubscriptionProperties{}), emulator.Options{Keys: map[string]string{"app": "fake"}})
 	check(t, err)
-	defer e.Close()
+	defer func() { check(t, e.Close()) }()
 	wrong := strings.Replace(e.ConnectionString(), "=fake", "=wrong", 1)
 	client, err := Dial(Config{ConnectionString: config.Secret(wrong)}, DialOptions{})
 	check(t, err)

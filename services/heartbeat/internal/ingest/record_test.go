@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,6 +155,12 @@ func during(t *testing.T, loop *Loop, f func()) {
 	}
 }
 
+// pass lets time go by in a synctest bubble, until everybody waits again.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
 func named(names ...string) []string {
 	for i, name := range names {
 		names[i] = `{"name":"` + name + `"}`
@@ -165,32 +172,29 @@ func named(names ...string) []string {
 func TestI7_AnHourWithoutRegistryCostsOneDelivery(t *testing.T) {
 	for _, code := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded, codes.Internal, codes.ResourceExhausted, codes.PermissionDenied} {
 		synctest.Test(t, func(t *testing.T) {
-			down := false
+			var down atomic.Bool
 			source := newSource(named("A")...)
 			loop := newLoop(source, registryFunc(func([]string) error {
-				if down {
+				if down.Load() {
 					return status.Error(code, "down")
 				}
 				return nil
 			}))
 			during(t, loop, func() {
-				time.Sleep(time.Second)
-				synctest.Wait()
-				down = true
+				pass(time.Second)
+				down.Store(true)
 				for i := range 4 {
 					source.add(fmt.Sprint("later", i), `{"name":"B"}`)
 				}
-				time.Sleep(time.Hour)
-				synctest.Wait()
+				pass(time.Hour)
 				if got := source.done(); len(got) != 1 || source.most() != 1 {
 					t.Errorf("%s: settled %v after an hour without registry, delivered %d times", code, got, source.most())
 				}
 				if source.renewed != 0 && source.lock > 2*loop.HoldTimeout {
 					t.Errorf("%s: %d locks were renewed beyond the release", code, source.renewed)
 				}
-				down = false
-				time.Sleep(2 * maxPause)
-				synctest.Wait()
+				down.Store(false)
+				pass(2 * maxPause)
 			})
 			if got := source.done(); len(got) != 5 || source.most() > 2 {
 				t.Errorf("%s: settled %v, delivered %d times", code, got, source.most())
@@ -211,7 +215,7 @@ func TestI7_AShortOutageCostsNoDelivery(t *testing.T) {
 			}
 			return nil
 		}))
-		during(t, loop, func() { time.Sleep(20 * time.Second); synctest.Wait() })
+		during(t, loop, func() { pass(20 * time.Second) })
 		if got := source.done(); len(got) != 2 || source.most() != 1 || source.renewed < 4 {
 			t.Errorf("settled %v, delivered %d times, %d locks renewed", got, source.most(), source.renewed)
 		}
@@ -222,7 +226,7 @@ func TestI7_WhatWasNotAnsweredIsNotSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := newSource(named("A", "B")...)
 		loop := newLoop(source, registryFunc(func([]string) error { return errShort }))
-		during(t, loop, func() { time.Sleep(time.Minute); synctest.Wait() })
+		during(t, loop, func() { pass(time.Minute) })
 		if got := source.done(); len(got) != 0 {
 			t.Errorf("settled %v", got)
 		}
@@ -246,7 +250,7 @@ func TestI7_EachPoisonIsFoundAndNothingElse(t *testing.T) {
 				}
 				return nil
 			}))
-			during(t, loop, func() { time.Sleep(10 * time.Minute); synctest.Wait() })
+			during(t, loop, func() { pass(10 * time.Minute) })
 			done := source.done()
 			for i, name := range names {
 				reason, settled := done[fmt.Sprint(i)]
@@ -326,7 +330,7 @@ func TestCanaries(t *testing.T) {
 			t.Error("listening before any canary")
 		}
 		own := evidence.canary()
-		time.Sleep(40 * time.Millisecond)
+		pass(40 * time.Millisecond)
 		evidence.CanaryCame(&servicebus.ReceivedMessage{MessageID: *own.MessageID})
 		if got := evidence.request(nil).GetCanaryRoundTrip().AsDuration(); got != 40*time.Millisecond {
 			t.Errorf("own canary took %s", got)
@@ -344,7 +348,7 @@ func TestCanaries(t *testing.T) {
 		if evidence.Listening() != nil || evidence.interval() != Interval {
 			t.Error("not listening after a canary")
 		}
-		time.Sleep(canaryMaxAge)
+		pass(canaryMaxAge)
 		if evidence.Listening() == nil || evidence.request(nil).GetCanaryRoundTrip() != nil {
 			t.Error("listening 15 s after the last canary")
 		}
@@ -356,8 +360,13 @@ func TestI11_ACanaryCountsOnlyIfTheRegistryAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := newSource()
 		loop := newLoop(source, registryFunc(func([]string) error { return nil }))
-		answer := errors.New("down")
-		loop.Answers = func(context.Context) error { return answer }
+		var answers atomic.Bool
+		loop.Answers = func(context.Context) error {
+			if answers.Load() {
+				return nil
+			}
+			return errors.New("down")
+		}
 		canary := func() {
 			source.mu.Lock()
 			defer source.mu.Unlock()
@@ -367,15 +376,13 @@ func TestI11_ACanaryCountsOnlyIfTheRegistryAnswers(t *testing.T) {
 		}
 		during(t, loop, func() {
 			canary()
-			time.Sleep(2 * time.Second)
-			synctest.Wait()
+			pass(2 * time.Second)
 			if loop.Evidence.Listening() == nil {
 				t.Error("a canary counted although the registry does not answer")
 			}
-			answer = nil
+			answers.Store(true)
 			canary()
-			time.Sleep(2 * time.Second)
-			synctest.Wait()
+			pass(2 * time.Second)
 			if err := loop.Evidence.Listening(); err != nil {
 				t.Error(err)
 			}
@@ -392,14 +399,12 @@ func TestI7_NothingIsReceivedWhileTheRegistryIsKnownToBeDown(t *testing.T) {
 			loop.RegistryAnswers(false)
 			loop.RegistryAnswers(false)
 			source.add("a", `{"name":"A"}`)
-			time.Sleep(time.Hour)
-			synctest.Wait()
+			pass(time.Hour)
 			if source.most() != 0 {
 				t.Error("received while the registry is down")
 			}
 			loop.RegistryAnswers(true)
-			time.Sleep(2 * time.Second)
-			synctest.Wait()
+			pass(2 * time.Second)
 		})
 		if len(source.done()) != 1 {
 			t.Error("not received after the registry is back")

@@ -8,9 +8,15 @@ func TestRegistrationStates(t *testing.T) {
 		verb  Verb
 		want  Refusal
 	}{
-		{Pending, Accept, None}, {Pending, Reject, None}, {Pending, Remove, None},
-		{Accepted, Accept, AlreadyDecided}, {Accepted, Reject, None}, {Accepted, Remove, InUse},
-		{Rejected, Accept, None}, {Rejected, Reject, AlreadyDecided}, {Rejected, Remove, None},
+		{Pending, Accept, None},
+		{Pending, Reject, None},
+		{Pending, Remove, None},
+		{Accepted, Accept, AlreadyDecided},
+		{Accepted, Reject, None},
+		{Accepted, Remove, InUse},
+		{Rejected, Accept, None},
+		{Rejected, Reject, AlreadyDecided},
+		{Rejected, Remove, None},
 	} {
 		if got := Allow(row.state, row.verb); got != row.want {
 			t.Errorf("%s, verb %d: refusal %d, want %d", row.state, row.verb, got, row.want)
