@@ -12,7 +12,9 @@ require (
 	github.com/Azure/azure-sdk-for-go/sdk/azcore v1.23.0
 	github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus v1.11.0
 	github.com/commandcenter/fleet/proto v0.0.0
+	github.com/commandcenter/fleet/servicebus-emulator v0.0.0-00010101000000-000000000000
 	github.com/google/uuid v1.6.0
+	go.uber.org/goleak v1.3.0
 	golang.org/x/text v0.43.0
 	google.golang.org/protobuf v1.36.12
 )

@@ -45,11 +45,12 @@ type pulse struct {
 	sentAt time.Time
 }
 
-// beat makes one heartbeat and sends it. It is tried again, being idempotent, but never beyond the time of the next.
+// beat makes one heartbeat and sends it. It is tried again, being idempotent, but not when the next is due; though a
+// connection is given the time that it takes to be made again.
 func (p *pulse) beat(ctx context.Context) {
 	a := p.agent
 	now := time.Now()
-	sending, cancel := context.WithTimeout(ctx, a.cfg.Heartbeat.Interval)
+	sending, cancel := context.WithTimeout(ctx, max(a.cfg.Heartbeat.Interval, sendTimeout))
 	defer cancel()
 	bindings := p.bindings(sending)
 	if !bindingsDue(bindings, p.sent, now.Sub(p.sentAt), a.cfg.Heartbeat.BindingsInterval) {

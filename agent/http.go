@@ -120,7 +120,7 @@ func (a *Agent) serveHTTP(ctx context.Context) error {
 	if err := server.Shutdown(stop); err != nil {
 		_ = server.Close()
 	}
-	_ = <-served // that it was shut down
+	<-served // it says that it was shut down
 	return nil
 }
 

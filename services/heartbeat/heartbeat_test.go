@@ -419,3 +419,27 @@ func TestI17_ConfigurationErrorsNameTheKey(t *testing.T) {
 		}
 	}
 }
+
+// A bus that is not there yet does not end the start; the service is not ready, and becomes so by itself.
+func TestStartsBeforeTheBus(t *testing.T) {
+	registry := newServer(t)
+	e := newEmulator(t, emulator.SubscriptionProperties{})
+	cfg := settings(e, registry)
+	check(t, e.Close())
+	r := run(t, cfg)
+	if ready, why := r.ready(); ready {
+		t.Errorf("ready without a bus: %s", why)
+	}
+	again, err := emulator.Start(emulator.Config{UserConfig: emulator.UserConfig{Namespaces: []emulator.Namespace{{
+		Topics: []emulator.Topic{{Name: topic, Subscriptions: []emulator.Subscription{{Name: subscription}}}},
+	}}}}, emulator.Options{Listen: e.Addr()})
+	check(t, err)
+	defer func() { check(t, again.Close()) }()
+	eventually(t, "ready", func() bool { ready, _ := r.ready(); return ready })
+	send(t, again, bodies(3, 1)...)
+	drained(t, again)
+	if got := registry.registry.agents(); got != 3 {
+		t.Errorf("%d agents stored", got)
+	}
+	r.end(t)
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -25,16 +26,25 @@ func ParseBaseURL(text string) (*url.URL, error) {
 	case base.Fragment != "" || base.RawQuery != "" || base.ForceQuery:
 		return nil, errors.New("must have neither query nor fragment")
 	}
-	if port := base.Port(); port == "0" || strings.HasSuffix(base.Host, ":") {
-		return nil, errors.New("must have a usable port, or none")
+	if !usablePort(base) {
+		return nil, errors.New("must have a port of 1 to 65535, or none")
 	}
 	if ip, err := netip.ParseAddr(base.Hostname()); err == nil {
 		if err := CheckAddress(ip); err != nil {
 			return nil, err
 		}
 	}
-	base.Path = strings.TrimRight(base.Path, "/")
+	// Both spellings of the path, or the escaped one would no longer count.
+	base.Path, base.RawPath = strings.TrimRight(base.Path, "/"), strings.TrimRight(base.RawPath, "/")
 	return base, nil
+}
+
+func usablePort(base *url.URL) bool {
+	if base.Port() == "" {
+		return !strings.HasSuffix(base.Host, ":")
+	}
+	port, err := strconv.ParseUint(base.Port(), 10, 16)
+	return err == nil && port != 0
 }
 
 // metadataAddresses are those of clouds' metadata services which are not link-local.

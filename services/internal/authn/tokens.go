@@ -10,15 +10,22 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"regexp"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
 
 // reloadInterval is how often the file is looked at.
 const reloadInterval = 2 * time.Second
+
+// maxPrincipal is how many characters a principal has at most; decisions record it in a column of that width.
+const maxPrincipal = 256
 
 type hash [sha256.Size]byte
 
@@ -60,7 +67,8 @@ func (t *Tokens) Authenticate(token string) (Principal, bool) {
 	return principal, ok
 }
 
-// Run reloads the file when it changes, until the context ends. A file that became bad is logged, and the last good one stays.
+// Run reloads the file when its content changes (the file is small, and a mounted secret changes by a link's swap, which
+// times and sizes may not show), until the context ends. A file that became bad is logged, and the last good one stays.
 func (t *Tokens) Run(ctx context.Context) error {
 	if !t.Required() {
 		<-ctx.Done()
@@ -119,7 +127,10 @@ func parse(content []byte) (map[hash]Principal, error) {
 	decoder.KnownFields(true)
 	var entries []entry
 	if err := decoder.Decode(&entries); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+		return nil, withoutValues(err)
+	}
+	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, errors.New("it must be one YAML document; nothing after a second --- would be read")
 	}
 	if len(entries) == 0 {
 		return nil, errors.New("it holds no entry, so nobody could call; each needs sha256, principal and role")
@@ -138,6 +149,16 @@ func parse(content []byte) (map[hash]Principal, error) {
 	return principals, nil
 }
 
+var yamlValue = regexp.MustCompile("`[^`]*`")
+
+// withoutValues keeps what the parser quotes from the file out of the log: it may be a token put there by mistake.
+func withoutValues(err error) error {
+	text := strings.ReplaceAll(err.Error(), " in type authn.entry", "; each entry has sha256, principal and role")
+	text = strings.ReplaceAll(text, "into []authn.entry", "where a list of entries is wanted")
+	text = strings.ReplaceAll(text, "into authn.entry", "where an entry is wanted")
+	return errors.New(yamlValue.ReplaceAllString(text, "(hidden)"))
+}
+
 func (e entry) check() (hash, error) {
 	var key hash
 	raw, err := hex.DecodeString(e.SHA256)
@@ -145,8 +166,8 @@ func (e entry) check() (hash, error) {
 		return key, errors.New("sha256 must be the 64 hexadecimal digits of the token's SHA-256")
 	}
 	copy(key[:], raw)
-	if e.Principal == "" || len(e.Principal) > 256 {
-		return key, errors.New("principal must be 1 to 256 characters")
+	if e.Principal == "" || utf8.RuneCountInString(e.Principal) > maxPrincipal || strings.ContainsFunc(e.Principal, unicode.IsControl) {
+		return key, fmt.Errorf("principal must be 1 to %d characters, none of them a control character", maxPrincipal)
 	}
 	if !slices.Contains(roles, e.Role) {
 		return key, fmt.Errorf("role %q is none of %v", e.Role, roles)

@@ -1,25 +1,14 @@
 package config
 
 import (
-	"errors"
-	"fmt"
-	"os"
+	"cmp"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
-	"unicode"
-
-	"github.com/go-viper/mapstructure/v2"
-	"github.com/knadh/koanf/parsers/yaml"
-	"github.com/knadh/koanf/providers/confmap"
-	"github.com/knadh/koanf/providers/rawbytes"
-	"github.com/knadh/koanf/v2"
 )
 
-const (
-	tag       = "config"
-	delimiter = "."
-)
+const delimiter = "."
 
 // Options says where settings come from.
 type Options struct {
@@ -34,145 +23,126 @@ type Options struct {
 	Environ []string
 }
 
-// Load fills cfg, a pointer to a struct that holds the defaults. Errors name the key and where it came from.
+// setting is one value on its way into its field.
+type setting struct {
+	key    string
+	source string // where it comes from, for people: "registry.yaml line 3"
+	value  value
+}
+
+// Load fills cfg, a pointer to a struct that holds the defaults. Errors name the key and where it came from; after an error
+// cfg is not to be used.
 func Load(cfg any, opts Options) error {
-	known := keysOf(reflect.TypeOf(cfg).Elem(), "")
-	merged := koanf.New(delimiter)
+	known := fieldsOf(reflect.ValueOf(cfg).Elem(), "")
 	var problems Problems
+	var settings []setting
 	if opts.File != "" {
-		problems.AddError(mergeFile(merged, known, opts.File))
+		found, err := readFile(opts.File, known)
+		problems.AddError(err)
+		settings = append(settings, found...)
 	}
 	if opts.EnvPrefix != "" {
-		problems.AddError(mergeEnvironment(merged, known, opts))
+		settings = append(settings, fromEnvironment(opts, known, &problems)...)
 	}
 	for _, pair := range opts.Sets {
-		key, value, _ := strings.Cut(pair, "=")
-		problems.AddError(merge(merged, known, "-set", map[string]any{key: value}))
-	}
-	if err := problems.Err(); err != nil {
-		return err
-	}
-	return decode(merged.Raw(), cfg)
-}
-
-func mergeFile(into *koanf.Koanf, known keys, path string) error {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return fmt.Errorf("-config: %w", err)
-	}
-	file := koanf.New(delimiter)
-	if err := file.Load(rawbytes.Provider(raw), yaml.Parser()); err != nil {
-		return fmt.Errorf("-config: %s is not YAML: %w", path, err)
-	}
-	return merge(into, known, path, file.All())
-}
-
-func mergeEnvironment(into *koanf.Koanf, known keys, opts Options) error {
-	found := map[string]any{}
-	var problems Problems
-	for _, entry := range opts.Environ {
-		name, value, _ := strings.Cut(entry, "=")
-		rest, ours := strings.CutPrefix(name, opts.EnvPrefix+"_")
-		if !ours || isServiceLink(rest) {
+		key, text, found := strings.Cut(pair, "=")
+		if !found {
+			problems.Add("-set", "%q must be key=value", key)
 			continue
 		}
-		key, ok := known.ofEnvironment(rest)
-		if !ok {
-			problems.Add(name, "no such setting (from the environment); settings are %s", strings.Join(known.names(), ", "))
-			continue
-		}
-		found[key] = value
+		settings = append(settings, setting{key: key, source: "-set", value: scalar(text)})
 	}
-	problems.AddError(merge(into, known, "the environment", found))
+	for _, one := range settings {
+		problems.AddError(known.apply(one))
+	}
 	return problems.Err()
 }
 
-// isServiceLink recognises the variables that Kubernetes sets for a Service of the same name, which are nobody's settings.
-func isServiceLink(rest string) bool {
-	return strings.HasPrefix(rest, "SERVICE_HOST") || strings.HasPrefix(rest, "SERVICE_PORT") || rest == "PORT" || strings.HasPrefix(rest, "PORT_")
-}
-
-func merge(into *koanf.Koanf, known keys, source string, flat map[string]any) error {
-	var problems Problems
-	for key := range flat {
-		if !known.has(key) {
-			problems.Add(key, "no such setting (from %s); settings are %s", source, strings.Join(known.names(), ", "))
-		}
-	}
-	if err := problems.Err(); err != nil {
-		return err
-	}
-	return into.Load(confmap.Provider(flat, delimiter), nil)
-}
-
-func decode(raw map[string]any, cfg any) error {
-	decoder, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{
-		TagName: tag, Result: cfg, WeaklyTypedInput: true, ErrorUnused: true,
-		DecodeHook: mapstructure.ComposeDecodeHookFunc(
-			mapstructure.StringToTimeDurationHookFunc(), mapstructure.StringToSliceHookFunc(",")),
-	})
-	if err != nil {
-		return err
-	}
-	if err := decoder.Decode(raw); err != nil {
-		return errors.New(strings.ReplaceAll(err.Error(), "decoding failed due to the following error(s):", "settings that cannot be read:"))
-	}
-	return nil
-}
-
-// keys maps each setting to whether it holds a map with keys of the operator's own.
-type keys map[string]bool
-
-func keysOf(structure reflect.Type, prefix string) keys {
-	found := keys{}
-	for i := range structure.NumField() {
-		field := structure.Field(i)
-		name := field.Tag.Get(tag)
-		if name == "-" || !field.IsExported() {
+func fromEnvironment(opts Options, known fields, problems *Problems) []setting {
+	var settings []setting
+	for _, entry := range opts.Environ {
+		name, text, _ := strings.Cut(entry, "=")
+		rest, ours := strings.CutPrefix(name, opts.EnvPrefix+"_")
+		if !ours {
 			continue
 		}
-		if name == "" {
-			name = string(unicode.ToLower(rune(field.Name[0]))) + field.Name[1:]
-		}
-		switch field.Type.Kind() {
-		case reflect.Struct:
-			for key, open := range keysOf(field.Type, prefix+name+delimiter) {
-				found[key] = open
-			}
-		default:
-			found[prefix+name] = field.Type.Kind() == reflect.Map
+		key, ok := known.ofVariable(rest)
+		switch {
+		case ok:
+			settings = append(settings, setting{key: key, source: "environment variable " + name, value: scalar(text)})
+		case !isServiceLink(rest, text):
+			problems.Add(name, "no such setting (from the environment); %s", known.hint(rest, func(key string) string {
+				return opts.EnvPrefix + "_" + variable(key)
+			}))
 		}
 	}
-	return found
+	return settings
 }
 
-func (k keys) has(key string) bool {
-	if _, ok := k[key]; ok {
-		return true
-	}
-	for name, open := range k {
-		if open && strings.HasPrefix(key, name+delimiter) {
-			return true
-		}
-	}
-	return false
+var (
+	serviceLink = regexp.MustCompile(`^(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+	portLink    = regexp.MustCompile(`^(.+_)?PORT$`)
+	portURL     = regexp.MustCompile(`^(tcp|udp|sctp)://`)
+)
+
+// isServiceLink recognises the variables that Kubernetes sets for Services whose names begin like ours; they are nobody's settings.
+func isServiceLink(rest, text string) bool {
+	return serviceLink.MatchString(rest) || (portLink.MatchString(rest) && portURL.MatchString(text))
 }
 
-// ofEnvironment finds the key of an environment variable's rest: upper case, with underscores for dots and none within words.
-func (k keys) ofEnvironment(rest string) (string, bool) {
-	for key := range k {
-		if strings.ToUpper(strings.ReplaceAll(key, delimiter, "_")) == rest {
+// variable is a key as environment variables spell it: upper case, with underscores for dots and none within words.
+func variable(key string) string { return strings.ToUpper(strings.ReplaceAll(key, delimiter, "_")) }
+
+func (f fields) ofVariable(rest string) (string, bool) {
+	for key := range f {
+		if variable(key) == rest {
 			return key, true
 		}
 	}
 	return "", false
 }
 
-func (k keys) names() []string {
-	names := make([]string, 0, len(k))
-	for name := range k {
-		names = append(names, name)
+// nearKeys is how many keys a hint names.
+const nearKeys = 3
+
+// hint names the settings that were perhaps meant, spelled as the source spells them.
+func (f fields) hint(wrong string, spell func(string) string) string {
+	type candidate struct {
+		name string
+		far  int
 	}
-	slices.Sort(names)
-	return names
+	candidates := make([]candidate, 0, len(f))
+	for key := range f {
+		far := distance(strings.ToUpper(strings.ReplaceAll(wrong, delimiter, "_")), variable(key))
+		candidates = append(candidates, candidate{spell(key), far})
+	}
+	slices.SortFunc(candidates, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.far, b.far), strings.Compare(a.name, b.name))
+	})
+	var names []string
+	for _, one := range candidates[:min(nearKeys, len(candidates))] {
+		names = append(names, one.name)
+	}
+	return "the nearest are " + strings.Join(names, ", ")
+}
+
+// distance is how many letters are inserted, left out or replaced between two words (Levenshtein's).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
 }

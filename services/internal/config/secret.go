@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -9,7 +10,8 @@ import (
 
 const redacted = "[redacted]"
 
-// Secret is a text that no log, error or printout shows.
+// Secret is a text that no log, error or printout shows. Keep it in exported fields, or log none of the struct: fmt does not
+// ask the values of unexported fields how they want to be shown.
 type Secret string
 
 // Reveal returns the secret itself.
@@ -21,8 +23,8 @@ func (s *Secret) Set(text string) { *s = Secret(text) }
 // String hides the secret.
 func (s Secret) String() string { return redacted }
 
-// GoString hides the secret from %#v.
-func (s Secret) GoString() string { return redacted }
+// Format hides the secret from every verb of fmt, wrong ones too.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 
 // LogValue hides the secret from slog.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }

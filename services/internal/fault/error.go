@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -84,13 +85,13 @@ func Invalid(pointer, format string, args ...any) *Error {
 
 // GRPCStatus makes grpc-go answer with the reason's code and details.
 func (e *Error) GRPCStatus() *status.Status {
-	base := status.New(e.Reason.Code(), e.Detail)
+	base := status.New(e.Reason.Code(), valid(e.Detail))
 	metadata := map[string]string{}
 	for key, value := range map[string]string{
 		metadataAgent: e.Agent, metadataCommandID: e.CommandID, metadataCurrentEtag: e.CurrentEtag,
 	} {
 		if value != "" {
-			metadata[key] = value
+			metadata[key] = valid(value)
 		}
 	}
 	info := &errdetails.ErrorInfo{Domain: Domain, Reason: string(e.Reason), Metadata: metadata}
@@ -100,10 +101,13 @@ func (e *Error) GRPCStatus() *status.Status {
 	bad := &errdetails.BadRequest{}
 	for _, field := range e.Fields {
 		bad.FieldViolations = append(bad.FieldViolations,
-			&errdetails.BadRequest_FieldViolation{Field: field.Pointer, Description: field.Detail})
+			&errdetails.BadRequest_FieldViolation{Field: valid(field.Pointer), Description: valid(field.Detail)})
 	}
 	return detailed(base, info, bad)
 }
+
+// valid makes a text fit for a message; one that is not UTF-8 would cost the caller all the details.
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 func detailed(base *status.Status, info *errdetails.ErrorInfo, bad *errdetails.BadRequest) *status.Status {
 	with, err := base.WithDetails(info)
@@ -117,6 +121,7 @@ func detailed(base *status.Status, info *errdetails.ErrorInfo, bad *errdetails.B
 }
 
 // From finds the *Error in err: itself, one carried by a gRPC status, or the nearest reason for anything else. Nil stays nil.
+// A bare UNAVAILABLE is Internal: only the caller of a service knows which one it is, and whether anything was sent.
 func From(err error) *Error {
 	if err == nil {
 		return nil
@@ -170,6 +175,9 @@ func withoutInfo(answered *status.Status, found *Error, cause error) *Error {
 		found.Reason = RouteNotFound
 	case codes.DeadlineExceeded:
 		return New(ReadTimeout, "the request's time ended before it was answered").WithCause(cause)
+	case codes.Canceled:
+		// Nobody is left to read it; it is no failure of ours either, and must not look like one in the log.
+		return New(ReadTimeout, "the caller went away before it was answered").WithCause(cause)
 	default:
 		return New(Internal, "unexpected; the cause is in the log under the request id").WithCause(cause)
 	}

@@ -1,4 +1,4 @@
-// Package grpcclient dials services of ours: no retries, a deadline on every call, the caller's token and request id with it.
+// Package grpcclient dials services of ours: no retries, a deadline on every unary call, our token and the request id with it.
 package grpcclient
 
 import (
@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"sync"
@@ -44,8 +45,8 @@ type Config struct {
 // Validate checks the settings; errors name the keys under prefix.
 func (c Config) Validate(prefix string) error {
 	var problems config.Problems
-	if c.Target == "" {
-		problems.Add(prefix+".target", "is required, as host:port")
+	if _, _, err := net.SplitHostPort(c.address()); err != nil {
+		problems.Add(prefix+".target", "must be host:port or dns:///host:port; is %q", c.Target)
 	}
 	if c.Plaintext && c.CAFile != "" {
 		problems.Add(prefix+".plaintext", "contradicts %s.caFile: without TLS no certificate is checked", prefix)
@@ -62,10 +63,15 @@ func (c Config) Validate(prefix string) error {
 	return problems.Err()
 }
 
+// address is the target's host:port.
+func (c Config) address() string { return strings.TrimPrefix(c.Target, "dns:///") }
+
 // Dial prepares the connection; it is made with the first call, and made again whenever it is lost.
 func Dial(cfg Config) (*grpc.ClientConn, error) {
 	options := []grpc.DialOption{
 		grpc.WithDisableRetry(),
+		// What is done with calls is decided here, not by a record in the name service.
+		grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"round_robin":{}}]}`),
 		// Servers cut off clients that ping more often than every five minutes by default.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 5 * time.Minute, Timeout: 20 * time.Second}),
@@ -84,7 +90,7 @@ func Dial(cfg Config) (*grpc.ClientConn, error) {
 }
 
 func (c Config) credentials() (credentials.TransportCredentials, error) {
-	local, _ := loopback.Is(c.Target)
+	local, _ := loopback.Is(c.address())
 	if c.Plaintext || (local && c.CAFile == "") {
 		return insecure.NewCredentials(), nil
 	}

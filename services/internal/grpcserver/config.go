@@ -3,6 +3,7 @@ package grpcserver
 import (
 	"crypto/tls"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/commandcenter/fleet/services/internal/config"
 	"github.com/commandcenter/fleet/services/internal/loopback"
@@ -52,16 +53,24 @@ func (c TLSConfig) Validate(prefix string) error {
 }
 
 // Config is what a listener needs; nil without TLS. The files are read again at each handshake, so that a renewed
-// certificate is used without a restart.
+// certificate is used without a restart; while they don't fit together, as in the middle of a renewal, the last good pair is.
 func (c TLSConfig) Config() *tls.Config {
 	if c.CertFile == "" {
 		return nil
 	}
+	var lastGood atomic.Pointer[tls.Certificate]
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
-			return &pair, err
+			if err == nil {
+				lastGood.Store(&pair)
+				return &pair, nil
+			}
+			if good := lastGood.Load(); good != nil {
+				return good, nil
+			}
+			return nil, err
 		},
 	}
 }

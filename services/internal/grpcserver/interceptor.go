@@ -55,19 +55,21 @@ type chain struct {
 	duration  *prometheus.HistogramVec
 }
 
-func newChain(opts Options, validator protovalidate.Validator) *chain {
+func newChain(opts Options, validator protovalidate.Validator) (*chain, error) {
 	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "commandcenter_grpc_server_duration_seconds",
 		Help:    "Time to answer a gRPC call, by method and code.",
 		Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 	}, []string{"method", "code"})
 	if opts.Metrics != nil {
-		opts.Metrics.MustRegister(duration)
+		if err := opts.Metrics.Register(duration); err != nil {
+			return nil, err
+		}
 	}
 	return &chain{
 		tokens: opts.Tokens, policy: opts.Policy, logger: opts.Logger,
 		deadlines: opts.Deadlines, validator: validator, duration: duration,
-	}
+	}, nil
 }
 
 func (c *chain) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {

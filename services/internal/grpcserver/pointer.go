@@ -15,6 +15,12 @@ func pointerOf(path []*validate.FieldPathElement) string {
 		switch subscript := element.GetSubscript().(type) {
 		case *validate.FieldPathElement_Index:
 			pointer.WriteString("/" + strconv.FormatUint(subscript.Index, 10))
+		case *validate.FieldPathElement_IntKey:
+			pointer.WriteString("/" + strconv.FormatInt(subscript.IntKey, 10))
+		case *validate.FieldPathElement_UintKey:
+			pointer.WriteString("/" + strconv.FormatUint(subscript.UintKey, 10))
+		case *validate.FieldPathElement_BoolKey:
+			pointer.WriteString("/" + strconv.FormatBool(subscript.BoolKey))
 		case *validate.FieldPathElement_StringKey:
 			pointer.WriteString("/" + escape(subscript.StringKey))
 		}

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/commandcenter/fleet/services/internal/authn"
+	"github.com/commandcenter/fleet/services/internal/loopback"
 )
 
 const (
@@ -28,12 +29,13 @@ const (
 	maxMessageBytes = 8 << 20
 )
 
-// Options is what a server is made of.
+// Options is what a server is made of. Tokens, Policy and Logger are required.
 type Options struct {
-	Config  ListenConfig
-	Tokens  *authn.Tokens
-	Policy  authn.Policy
-	Logger  *slog.Logger
+	Config ListenConfig
+	Tokens *authn.Tokens
+	Policy authn.Policy
+	Logger *slog.Logger
+	// Metrics may be nil.
 	Metrics prometheus.Registerer
 	// Deadlines caps each method's time, by full name; 30 s where nothing stands. A caller's shorter deadline wins.
 	Deadlines map[string]time.Duration
@@ -61,13 +63,14 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	listener := opts.Listener
-	if listener == nil {
-		if listener, err = net.Listen("tcp", opts.Config.Listen); err != nil {
-			return nil, fmt.Errorf("cannot listen: %w", err)
-		}
+	chain, err := newChain(opts, validator)
+	if err != nil {
+		return nil, err
 	}
-	chain := newChain(opts, validator)
+	listener, err := opts.listen()
+	if err != nil {
+		return nil, err
+	}
 	options := []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(chain.unary), grpc.ChainStreamInterceptor(chain.stream),
 		grpc.MaxRecvMsgSize(maxMessageBytes),
@@ -92,6 +95,25 @@ func New(opts Options) (*Server, error) {
 	return server, nil
 }
 
+// listen opens the listener. Whatever was validated before: without tokens, only loopback.
+func (o Options) listen() (net.Listener, error) {
+	if o.Listener != nil {
+		return o.Listener, nil
+	}
+	local, err := loopback.Is(o.Config.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen: %w", err)
+	}
+	if !local && !o.Tokens.Required() {
+		return nil, fmt.Errorf("will not listen on %s: it is beyond loopback and no authentication is configured", o.Config.Listen)
+	}
+	listener, err := net.Listen("tcp", o.Config.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen: %w", err)
+	}
+	return listener, nil
+}
+
 // GRPC is where services are registered.
 func (s *Server) GRPC() *grpc.Server { return s.grpc }
 
@@ -110,6 +132,7 @@ func (s *Server) SetServing(service string, serving bool) {
 // Run serves until the context ends, then drains: NOT_SERVING, no new calls, running ones within the grace.
 func (s *Server) Run(ctx context.Context) error {
 	if missing := s.Unlisted(); len(missing) > 0 {
+		s.listener.Close()
 		return fmt.Errorf("methods without a role in the policy table: %s", strings.Join(missing, ", "))
 	}
 	served := make(chan error, 1)

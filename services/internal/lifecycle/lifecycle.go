@@ -13,64 +13,80 @@ import (
 	"time"
 )
 
-// Part is something that runs until its context ends. One that returns sooner has failed, even with a nil error.
+// Part is something that runs until its context ends. One that returns sooner has failed, even with a nil error. A part that
+// panics ends the process, as any panic does.
 type Part struct {
 	Name string
 	Run  func(ctx context.Context) error
 }
 
 type running struct {
-	Part
+	name   string
 	cancel context.CancelFunc
-	done   chan error
+	done   chan error // what is wrong with the part's end; nil when it ended as asked
 }
 
 // Run starts the parts in order and waits until the context ends or one of them fails. Then it stops them one by one in
-// reverse order, waiting at most grace for each. It returns the first failure; nil when the context ended and all went well.
+// reverse order, waiting at most grace for each, so that all may take as many graces as there are parts. It returns the first
+// failure, and logs the others; nil when the context ended and all went well. A part that outlives its grace is left behind.
 func Run(ctx context.Context, logger *slog.Logger, grace time.Duration, parts ...Part) error {
-	ended := make(chan error, len(parts))
+	failed := make(chan error, len(parts))
 	started := make([]running, 0, len(parts))
 	for _, part := range parts {
-		// Each part has a context of its own, so that an earlier part outlives a later one which still needs it.
-		partCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		one := running{Part: part, cancel: cancel, done: make(chan error, 1)}
-		started = append(started, one)
-		go func() {
-			err := one.Run(partCtx)
-			if partCtx.Err() == nil {
-				err = errors.Join(fmt.Errorf("%s ended by itself", one.Name), err)
-				ended <- err
-			}
-			one.done <- err
-		}()
+		started = append(started, start(ctx, part, failed))
 	}
 	var failure error
 	select {
 	case <-ctx.Done():
 		logger.Info("stopping", "grace", grace)
-	case failure = <-ended:
+	case failure = <-failed:
 		logger.Error("stopping, because a part failed", "error", failure)
 	}
 	for i := len(started) - 1; i >= 0; i-- {
-		if err := started[i].stop(logger, grace); failure == nil {
+		err := started[i].stop(grace)
+		switch {
+		case err == nil || errors.Is(failure, err):
+		case failure == nil:
 			failure = err
+			fallthrough
+		default:
+			logger.Error("a part did not end well", "part", started[i].name, "error", err)
 		}
 	}
 	return failure
 }
 
-func (r running) stop(logger *slog.Logger, grace time.Duration) error {
+func start(ctx context.Context, part Part, failed chan<- error) running {
+	// Each part has a context of its own, so that an earlier part outlives a later one which still needs it.
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	one := running{name: part.Name, cancel: cancel, done: make(chan error, 1)}
+	go func() {
+		err := part.Run(own)
+		asked := own.Err() != nil
+		switch {
+		case asked && errors.Is(err, context.Canceled):
+			err = nil
+		case err != nil:
+			err = fmt.Errorf("%s: %w", part.Name, err)
+		case !asked:
+			err = fmt.Errorf("%s ended by itself", part.Name)
+		}
+		one.done <- err
+		if !asked {
+			failed <- err
+		}
+	}()
+	return one
+}
+
+func (r running) stop(grace time.Duration) error {
 	r.cancel()
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
 	case err := <-r.done:
-		if err != nil && !errors.Is(err, context.Canceled) {
-			return fmt.Errorf("%s: %w", r.Name, err)
-		}
-		return nil
+		return err
 	case <-timer.C:
-		logger.Warn("a part did not stop in time and is left behind", "part", r.Name, "grace", grace)
-		return fmt.Errorf("%s did not stop within %s", r.Name, grace)
+		return fmt.Errorf("%s did not stop within %s and is left behind", r.name, grace)
 	}
 }

@@ -3,6 +3,8 @@ package servicebus
 import (
 	"strings"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+
 	"github.com/commandcenter/fleet/services/internal/config"
 )
 
@@ -63,19 +65,43 @@ func (c Config) Validate(prefix string) error {
 	if strings.Contains(c.Namespace, "/") || (c.Namespace != "" && !strings.Contains(c.Namespace, ".")) {
 		problems.Add(prefix+".namespace", "must be the fully qualified host name (name.servicebus.windows.net), without a scheme")
 	}
-	for key, value := range map[string]string{
-		"topics.state": c.Topics.State, "topics.commands": c.Topics.Commands, "topics.replies": c.Topics.Replies,
-		"subscriptions.state": c.Subscriptions.State, "subscriptions.replies": c.Subscriptions.Replies,
-	} {
-		if value == "" {
-			problems.Add(prefix+"."+key, "is required")
-		}
-	}
+	c.checkNames(&problems, prefix)
 	return problems.Err()
 }
 
+func (c Config) checkNames(problems *config.Problems, prefix string) {
+	topics := map[string]string{} // key by name, as the namespace compares names
+	for _, topic := range []struct{ key, name string }{
+		{"topics.state", c.Topics.State}, {"topics.commands", c.Topics.Commands}, {"topics.replies", c.Topics.Replies},
+	} {
+		other, taken := topics[strings.ToLower(topic.name)]
+		switch {
+		case topic.name == "":
+			problems.Add(prefix+"."+topic.key, "is required")
+		case taken:
+			problems.Add(prefix+"."+topic.key, "is %q, which is %s.%s already; each carries its own kind of message", topic.name, prefix, other)
+		default:
+			topics[strings.ToLower(topic.name)] = topic.key
+		}
+	}
+	if c.Subscriptions.State == "" {
+		problems.Add(prefix+".subscriptions.state", "is required")
+	}
+	if c.Subscriptions.Replies == "" {
+		problems.Add(prefix+".subscriptions.replies", "is required")
+	}
+}
+
+// checkConnectionString lets the SDK read it, which connects to nothing yet. The SDK's errors name its parts, not their values.
 func checkConnectionString(problems *config.Problems, key string, text config.Secret) {
-	if text != "" && !strings.Contains(strings.ToLower(text.Reveal()), "endpoint=sb://") {
+	if text == "" {
+		return
+	}
+	if !strings.Contains(strings.ToLower(text.Reveal()), "endpoint=sb://") {
 		problems.Add(key, "is not a Service Bus connection string: it must hold Endpoint=sb://…")
+		return
+	}
+	if _, err := azservicebus.NewClientFromConnectionString(text.Reveal(), nil); err != nil {
+		problems.Add(key, "is not a usable Service Bus connection string: %v", err)
 	}
 }

@@ -18,8 +18,9 @@ const attempts = 5
 
 // Tx runs statements by name within a transaction.
 type Tx struct {
-	tx *sql.Tx
-	db *DB
+	tx   *sql.Tx
+	db   *DB
+	pool *sql.DB
 }
 
 // View runs statements that change nothing: it always rolls back.
@@ -46,12 +47,15 @@ func (db *DB) Change(ctx context.Context, run func(*Tx) error) error {
 }
 
 func (db *DB) once(ctx context.Context, pool *sql.DB, commit bool, run func(*Tx) error) error {
+	if db.Dialect == SQLite {
+		db.prepareAll(ctx, pool)
+	}
 	tx, err := pool.BeginTx(ctx, &sql.TxOptions{ReadOnly: !commit && db.Dialect == SQLite})
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback() //nolint:errcheck // after a commit it does nothing; after a failure the failure is what counts
-	if err := run(&Tx{tx: tx, db: db}); err != nil {
+	if err := run(&Tx{tx: tx, db: db, pool: pool}); err != nil {
 		return err
 	}
 	if !commit {
@@ -62,11 +66,11 @@ func (db *DB) once(ctx context.Context, pool *sql.DB, commit bool, run func(*Tx)
 
 // Rows runs a named statement and calls scan for every row. Rows are read to the end and late errors returned.
 func (t *Tx) Rows(ctx context.Context, name string, scan func(scan func(dest ...any) error) error, args ...any) error {
-	text, err := t.statement(name)
+	statement, err := t.statement(ctx, name)
 	if err != nil {
 		return err
 	}
-	rows, err := t.tx.QueryContext(ctx, text, args...)
+	rows, err := statement.QueryContext(ctx, args...)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -94,11 +98,11 @@ func (t *Tx) Row(ctx context.Context, name string, dest []any, args ...any) (boo
 
 // Exec runs a named statement and tells how many rows it changed.
 func (t *Tx) Exec(ctx context.Context, name string, args ...any) (int64, error) {
-	text, err := t.statement(name)
+	statement, err := t.statement(ctx, name)
 	if err != nil {
 		return 0, err
 	}
-	result, err := t.tx.ExecContext(ctx, text, args...)
+	result, err := statement.ExecContext(ctx, args...)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", name, err)
 	}
@@ -111,12 +115,16 @@ func (t *Tx) ExecText(ctx context.Context, text string, args ...any) error {
 	return err
 }
 
-func (t *Tx) statement(name string) (string, error) {
+// statement is prepared once for each connection: parsing costs more than most of them do.
+func (t *Tx) statement(ctx context.Context, name string) (*sql.Stmt, error) {
+	if known, ok := t.db.prepared.Load(prepareKey{t.pool, name}); ok {
+		return t.tx.StmtContext(ctx, known.(*sql.Stmt)), nil
+	}
 	text, ok := t.db.statements[name]
 	if !ok {
-		return "", fmt.Errorf("no statement %s for %s", name, t.db.Dialect)
+		return nil, fmt.Errorf("no statement %s for %s", name, t.db.Dialect)
 	}
-	return text, nil
+	return t.tx.PrepareContext(ctx, text)
 }
 
 // transientNumbers of SQL Server: deadlock victim, and Azure SQL's busy, failing over and throttled.

@@ -48,8 +48,11 @@ type Admin struct {
 	server   *http.Server
 }
 
-// NewAdmin listens. Ready says why the service is not ready; nil when it is.
+// NewAdmin listens. Ready says why the service is not ready; nil when it is. What it says is shown to whoever asks.
 func NewAdmin(cfg AdminConfig, metrics *prometheus.Registry, ready func() error) (*Admin, error) {
+	if err := cfg.Validate("admin"); err != nil {
+		return nil, err
+	}
 	listener, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("admin.listen: %w", err)
@@ -64,7 +67,9 @@ func NewAdmin(cfg AdminConfig, metrics *prometheus.Registry, ready func() error)
 		}
 		fmt.Fprintln(w, "ok")
 	})
-	return &Admin{listener: listener, server: &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}}, nil
+	return &Admin{listener: listener, server: &http.Server{
+		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
+	}}, nil
 }
 
 // Addr is where it listens.

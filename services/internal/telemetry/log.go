@@ -17,10 +17,12 @@ type LogConfig struct {
 // DefaultLogConfig logs info and above as JSON.
 func DefaultLogConfig() LogConfig { return LogConfig{Level: "info", Format: "json"} }
 
+var levels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+
 // NewLogger makes the service's logger. Errors name the key.
 func NewLogger(w io.Writer, service string, cfg LogConfig) (*slog.Logger, error) {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
+	level, ok := levels[cfg.Level]
+	if !ok {
 		return nil, fmt.Errorf("log.level: %q is none of debug, info, warn, error", cfg.Level)
 	}
 	options := &slog.HandlerOptions{Level: level}

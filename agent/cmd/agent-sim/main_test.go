@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// output is what is printed, and tells when a word was.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) has(s string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return strings.Contains(o.text.String(), s)
+}
+
+func TestItRunsAndEndsCleanly(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	out, ended := &output{}, make(chan error, 1)
+	go func() {
+		ended <- run(ctx, []string{"-agents", "5", "-transport", "http", "-prefix", "T-", "-control", "127.0.0.1:0"}, out)
+	}()
+	for deadline := time.Now().Add(20 * time.Second); !out.has("all agents take commands") || !out.has("control at"); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it never said that it was ready")
+		}
+	}
+	interrupt()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if !out.has("5 agents, T-0001 to T-0005") || !out.has("stopping") {
+		t.Error(out.text.String())
+	}
+}
+
+func TestI17_BadFlagsAreRefusedByName(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, args := range map[string][]string{
+		"-agents":                              {"-agents", "0"},
+		"-transport":                           {"-transport", "pigeon"},
+		"-connection-string-file: is required": {},
+		"-connection-string-file: open":        {"-connection-string-file", empty + "x"},
+		"is empty":                             {"-connection-string-file", empty},
+		"-token-file":                          {"-transport", "http", "-token-file", empty + "x"},
+		"-log-level":                           {"-log-level", "loud"},
+		"-control":                             {"-transport", "http", "-control", "192.0.2.1:80"},
+		"not defined":                          {"-explode"},
+	} {
+		if err := run(t.Context(), args, &output{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
