@@ -6,10 +6,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,7 +45,7 @@ func write(t testing.TB, path, content string) {
 	}
 }
 
-func opened(t testing.TB, path string, log *bytes.Buffer) *Tokens {
+func opened(t testing.TB, path string, log io.Writer) *Tokens {
 	t.Helper()
 	tokens, err := Open(path, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
@@ -135,7 +137,7 @@ func TestI17_BadTokenFilesAreRefused(t *testing.T) {
 func TestReload(t *testing.T) {
 	path := tokenFile(t, line("fake-alice", "alice", Viewer))
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log sharedBuffer
 		tokens := opened(t, path, &log)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
@@ -201,4 +203,28 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// sharedBuffer is a log that one goroutine writes while another reads.
+type sharedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *sharedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *sharedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+func (b *sharedBuffer) Reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.text.Reset()
 }

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
 	operatorv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/operator/v1"
@@ -22,16 +23,8 @@ type Agents struct {
 	Logger   *slog.Logger
 }
 
-// audit writes the line of a decision: who did what to which agent or server, and how it ended.
-func audit(ctx context.Context, logger *slog.Logger, act, subject string, err error) {
-	outcome := "done"
-	attributes := []any{"principal", actor(ctx), "act", act, "subject", subject}
-	if err != nil {
-		outcome = string(fault.From(err).Reason)
-		attributes = append(attributes, "error", err.Error())
-	}
-	logger.InfoContext(ctx, "audit: decision", append(attributes, "outcome", outcome)...)
-}
+// act is one change of an agent.
+func (s *Agents) act(does, agent string) act { return act{logger: s.Logger, does: does, agent: agent} }
 
 var freshness = map[string]registryv1.Freshness{
 	"": registryv1.Freshness_FRESHNESS_UNSPECIFIED, "fresh": registryv1.Freshness_FRESHNESS_FRESH,
@@ -46,7 +39,7 @@ func (s *Agents) ListAgents(ctx context.Context, request *operatorv1.ListConfigA
 		OrderBy: request.GetOrderBy(), PageSize: request.GetPageSize(), PageToken: request.GetPageToken(),
 	})
 	if err != nil {
-		return nil, read(err)
+		return nil, read(err, "")
 	}
 	return &operatorv1.ListConfigAgentsResponse{Agents: page.GetAgents(), NextPageToken: page.GetNextPageToken()}, nil
 }
@@ -54,16 +47,15 @@ func (s *Agents) ListAgents(ctx context.Context, request *operatorv1.ListConfigA
 // GetAgent shows one agent.
 func (s *Agents) GetAgent(ctx context.Context, request *operatorv1.GetAgentRequest) (*registryv1.Agent, error) {
 	known, err := s.Registry.GetAgent(ctx, request.GetAgent())
-	return known.GetAgent(), read(err)
+	return known.GetAgent(), read(err, request.GetAgent())
 }
 
 // AddAgent adds an HTTP agent by hand.
 func (s *Agents) AddAgent(ctx context.Context, request *operatorv1.AddAgentRequest) (*operatorv1.AcceptedAgent, error) {
-	added, err := s.Registry.Agents.AddAgent(ctx, &registryv1.AddAgentRequest{
+	added, err := change(ctx, s.act("add agent", request.GetName()), s.Registry.Agents.AddAgent, &registryv1.AddAgentRequest{
 		Name: request.GetName(), HttpBaseUrl: request.GetHttpBaseUrl(), CreateServer: newServer(request.GetCreateServer()), Actor: actor(ctx),
 	})
-	audit(ctx, s.Logger, "add agent", request.GetName(), err)
-	return &operatorv1.AcceptedAgent{Agent: added.GetAgent(), ServerCreated: added.GetServerCreated()}, write(err)
+	return &operatorv1.AcceptedAgent{Agent: added.GetAgent(), ServerCreated: added.GetServerCreated()}, err
 }
 
 func newServer(server *operatorv1.NewServer) *registryv1.NewServer {
@@ -79,11 +71,10 @@ func (s *Agents) AcceptAgent(ctx context.Context, request *operatorv1.AcceptAgen
 	if err != nil {
 		return nil, err
 	}
-	accepted, err := s.Registry.Agents.AcceptAgent(ctx, &registryv1.AcceptAgentRequest{
+	accepted, err := change(ctx, s.act("accept agent", request.GetAgent()), s.Registry.Agents.AcceptAgent, &registryv1.AcceptAgentRequest{
 		Name: request.GetAgent(), Etag: etag, ServerName: request.GetServerName(), CreateServer: newServer(request.GetCreateServer()), Actor: actor(ctx),
 	})
-	audit(ctx, s.Logger, "accept agent", request.GetAgent(), err)
-	return &operatorv1.AcceptedAgent{Agent: accepted.GetAgent(), ServerCreated: accepted.GetServerCreated(), Warnings: accepted.GetWarnings()}, write(err)
+	return &operatorv1.AcceptedAgent{Agent: accepted.GetAgent(), ServerCreated: accepted.GetServerCreated(), Warnings: accepted.GetWarnings()}, err
 }
 
 // BatchAcceptAgents accepts many agents.
@@ -92,10 +83,9 @@ func (s *Agents) BatchAcceptAgents(ctx context.Context, request *operatorv1.Batc
 	for _, item := range request.GetItems() {
 		ask.Items = append(ask.Items, &registryv1.BatchAcceptItem{Name: item.GetName(), Etag: item.GetEtag()})
 	}
-	answered, err := s.Registry.Agents.BatchAcceptAgents(ctx, ask)
+	answered, err := change(ctx, s.act(fmt.Sprintf("accept %d agents", len(ask.GetItems())), ""), s.Registry.Agents.BatchAcceptAgents, ask)
 	if err != nil {
-		audit(ctx, s.Logger, "accept agents", "many", err)
-		return nil, write(err)
+		return nil, err
 	}
 	response := &operatorv1.BatchAcceptAgentsResponse{}
 	for _, result := range answered.GetResults() {
@@ -103,7 +93,7 @@ func (s *Agents) BatchAcceptAgents(ctx context.Context, request *operatorv1.Batc
 		if result.GetReason() != "" {
 			refused = fault.New(fault.Reason(result.GetReason()), "%s", result.GetDetail())
 		}
-		audit(ctx, s.Logger, "accept agent", result.GetName(), refused)
+		audit(ctx, s.act("accept agent", result.GetName()), refused)
 		response.Results = append(response.Results, &operatorv1.BatchAcceptResult{
 			Name: result.GetName(), Agent: result.GetAgent(), Reason: result.GetReason(), Detail: result.GetDetail(),
 		})
@@ -117,9 +107,8 @@ func (s *Agents) RejectAgent(ctx context.Context, request *operatorv1.RejectAgen
 	if err != nil {
 		return nil, err
 	}
-	rejected, err := s.Registry.Agents.RejectAgent(ctx, &registryv1.RejectAgentRequest{Name: request.GetAgent(), Etag: etag, Actor: actor(ctx)})
-	audit(ctx, s.Logger, "reject agent", request.GetAgent(), err)
-	return rejected.GetAgent(), write(err)
+	rejected, err := change(ctx, s.act("reject agent", request.GetAgent()), s.Registry.Agents.RejectAgent, &registryv1.RejectAgentRequest{Name: request.GetAgent(), Etag: etag, Actor: actor(ctx)})
+	return rejected.GetAgent(), err
 }
 
 // UpdateAgent changes how an agent is reached.
@@ -128,11 +117,10 @@ func (s *Agents) UpdateAgent(ctx context.Context, request *operatorv1.UpdateAgen
 	if err != nil {
 		return nil, err
 	}
-	updated, err := s.Registry.Agents.UpdateAgent(ctx, &registryv1.UpdateAgentRequest{
+	updated, err := change(ctx, s.act("update agent", request.GetAgent()), s.Registry.Agents.UpdateAgent, &registryv1.UpdateAgentRequest{
 		Name: request.GetAgent(), Etag: etag, HttpBaseUrl: request.HttpBaseUrl, OnServiceBus: request.OnServiceBus, Actor: actor(ctx),
 	})
-	audit(ctx, s.Logger, "update agent", request.GetAgent(), err)
-	return updated.GetAgent(), write(err)
+	return updated.GetAgent(), err
 }
 
 // RemoveAgent removes one agent.
@@ -141,9 +129,8 @@ func (s *Agents) RemoveAgent(ctx context.Context, request *operatorv1.RemoveAgen
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.Registry.Agents.RemoveAgent(ctx, &registryv1.RemoveAgentRequest{Name: request.GetAgent(), Etag: etag, Actor: actor(ctx)})
-	audit(ctx, s.Logger, "remove agent", request.GetAgent(), err)
-	return &operatorv1.RemoveAgentResponse{}, write(err)
+	_, err = change(ctx, s.act("remove agent", request.GetAgent()), s.Registry.Agents.RemoveAgent, &registryv1.RemoveAgentRequest{Name: request.GetAgent(), Etag: etag, Actor: actor(ctx)})
+	return &operatorv1.RemoveAgentResponse{}, err
 }
 
 // ResolveIdentityConflict clears the conflict mark.
@@ -152,16 +139,15 @@ func (s *Agents) ResolveIdentityConflict(ctx context.Context, request *operatorv
 	if err != nil {
 		return nil, err
 	}
-	resolved, err := s.Registry.Agents.ResolveIdentityConflict(ctx, &registryv1.ResolveIdentityConflictRequest{Name: request.GetAgent(), Etag: etag, Actor: actor(ctx)})
-	audit(ctx, s.Logger, "resolve identity conflict", request.GetAgent(), err)
-	return resolved.GetAgent(), write(err)
+	resolved, err := change(ctx, s.act("resolve identity conflict", request.GetAgent()), s.Registry.Agents.ResolveIdentityConflict, &registryv1.ResolveIdentityConflictRequest{Name: request.GetAgent(), Etag: etag, Actor: actor(ctx)})
+	return resolved.GetAgent(), err
 }
 
 // VerifyHttp pings the agent's base URL and records what that showed.
 func (s *Agents) VerifyHttp(ctx context.Context, request *operatorv1.VerifyHttpRequest) (*operatorv1.VerifyHttpResponse, error) {
 	known, err := s.Registry.GetAgent(ctx, request.GetAgent())
 	if err != nil {
-		return nil, read(err)
+		return nil, read(err, request.GetAgent())
 	}
 	agent := known.GetAgent()
 	if agent.GetHttpBaseUrl() == "" {
@@ -169,9 +155,12 @@ func (s *Agents) VerifyHttp(ctx context.Context, request *operatorv1.VerifyHttpR
 			WithAgent(agent.GetName()).WithField("/httpBaseUrl", "is not set")
 	}
 	finding, recorded, err := s.Verifier.Verify(ctx, agent)
-	audit(ctx, s.Logger, "verify HTTP", agent.GetName(), err)
+	audit(ctx, s.act("verify HTTP", agent.GetName()), err)
 	if err != nil {
-		return nil, write(err)
+		if passed := passed(err, agent.GetName()); passed != nil {
+			return nil, passed
+		}
+		return nil, unavailable(err, agent.GetName(), fmt.Sprintf("the ping's outcome (%s) could not be recorded, since the registry did not answer; verify again", finding.Detail))
 	}
 	return &operatorv1.VerifyHttpResponse{
 		HttpBaseUrl: agent.GetHttpBaseUrl(), HttpVerification: recorded.GetAgent().GetHttpVerification(), AnsweredAs: finding.AnsweredAs, Recorded: recorded.GetRecorded(),
@@ -181,5 +170,5 @@ func (s *Agents) VerifyHttp(ctx context.Context, request *operatorv1.VerifyHttpR
 // ListUrlProposals derives URLs from what the agent reported.
 func (s *Agents) ListUrlProposals(ctx context.Context, request *operatorv1.ListUrlProposalsRequest) (*operatorv1.ListUrlProposalsResponse, error) {
 	found, err := s.Registry.Agents.ListUrlProposals(ctx, &registryv1.ListUrlProposalsRequest{Name: request.GetAgent()})
-	return &operatorv1.ListUrlProposalsResponse{Proposals: found.GetProposals(), Reported: found.GetReported()}, read(err)
+	return &operatorv1.ListUrlProposalsResponse{Proposals: found.GetProposals(), Reported: found.GetReported()}, read(renamed(err), request.GetAgent())
 }

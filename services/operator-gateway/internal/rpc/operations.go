@@ -29,7 +29,7 @@ func (s *Operations) ListAgents(ctx context.Context, request *operatorv1.ListAge
 		Query:  request.GetQuery(), PageSize: request.GetPageSize(), PageToken: request.GetPageToken(),
 	})
 	if err != nil {
-		return nil, read(err)
+		return nil, read(err, "")
 	}
 	response := &operatorv1.ListAgentsResponse{NextPageToken: page.GetNextPageToken()}
 	for _, agent := range page.GetAgents() {
@@ -62,7 +62,7 @@ func (s *Operations) GetRoute(ctx context.Context, request *operatorv1.GetRouteR
 	askedAt := time.Now()
 	known, err := s.Registry.GetAgent(ctx, request.GetAgent())
 	if err != nil && fault.From(err).Reason != fault.AgentNotFound {
-		return nil, read(err)
+		return nil, read(err, request.GetAgent())
 	}
 	facts := routing.Agent{Name: request.GetAgent()}
 	if err == nil {

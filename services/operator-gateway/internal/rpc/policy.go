@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"strings"
 	"time"
 
 	"github.com/commandcenter/fleet/services/internal/authn"
@@ -56,7 +57,7 @@ func Policy() authn.Policy {
 func Deadlines(budget time.Duration) map[string]time.Duration {
 	deadlines := map[string]time.Duration{}
 	for method := range Policy() {
-		if len(method) > len(operations) && method[:len(operations)] == operations {
+		if strings.HasPrefix(method, operations) {
 			deadlines[method] = budget + 5*time.Second
 		}
 	}

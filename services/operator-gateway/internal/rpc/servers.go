@@ -21,22 +21,21 @@ func (s *Servers) ListServers(ctx context.Context, request *operatorv1.ListServe
 		Type: request.GetType(), HasAgent: request.HasAgent, Query: request.GetQuery(),
 		OrderBy: request.GetOrderBy(), PageSize: request.GetPageSize(), PageToken: request.GetPageToken(),
 	})
-	return &operatorv1.ListServersResponse{Servers: page.GetServers(), NextPageToken: page.GetNextPageToken()}, read(err)
+	return &operatorv1.ListServersResponse{Servers: page.GetServers(), NextPageToken: page.GetNextPageToken()}, read(err, "")
 }
 
 // GetServer shows one server.
 func (s *Servers) GetServer(ctx context.Context, request *operatorv1.GetServerRequest) (*registryv1.Server, error) {
 	found, err := s.Registry.Servers.GetServer(ctx, &registryv1.GetServerRequest{Name: request.GetServer()})
-	return found.GetServer(), read(err)
+	return found.GetServer(), read(err, "")
 }
 
 // CreateServer creates one server.
 func (s *Servers) CreateServer(ctx context.Context, request *operatorv1.CreateServerRequest) (*registryv1.Server, error) {
-	created, err := s.Registry.Servers.CreateServer(ctx, &registryv1.CreateServerRequest{
+	created, err := change(ctx, act{logger: s.Logger, does: "create server", server: request.GetName()}, s.Registry.Servers.CreateServer, &registryv1.CreateServerRequest{
 		Name: request.GetName(), Url: request.GetUrl(), Type: request.GetType(), Active: request.Active, Actor: actor(ctx),
 	})
-	audit(ctx, s.Logger, "create server", request.GetName(), err)
-	return created.GetServer(), write(err)
+	return created.GetServer(), err
 }
 
 // UpdateServer changes one server.
@@ -45,11 +44,10 @@ func (s *Servers) UpdateServer(ctx context.Context, request *operatorv1.UpdateSe
 	if err != nil {
 		return nil, err
 	}
-	updated, err := s.Registry.Servers.UpdateServer(ctx, &registryv1.UpdateServerRequest{
+	updated, err := change(ctx, act{logger: s.Logger, does: "update server", server: request.GetServer()}, s.Registry.Servers.UpdateServer, &registryv1.UpdateServerRequest{
 		Name: request.GetServer(), Etag: etag, NewName: request.Name, Url: request.Url, Type: request.Type, Active: request.Active, Actor: actor(ctx),
 	})
-	audit(ctx, s.Logger, "update server", request.GetServer(), err)
-	return updated.GetServer(), write(err)
+	return updated.GetServer(), err
 }
 
 // ListOfflineLog reads a server's offline log.
@@ -57,5 +55,5 @@ func (s *Servers) ListOfflineLog(ctx context.Context, request *operatorv1.ListOf
 	page, err := s.Registry.Servers.ListOfflineLog(ctx, &registryv1.ListOfflineLogRequest{
 		Name: request.GetServer(), StartAt: request.GetStartAt(), EndAt: request.GetEndAt(), PageSize: request.GetPageSize(), PageToken: request.GetPageToken(),
 	})
-	return &operatorv1.ListOfflineLogResponse{Entries: page.GetEntries(), NextPageToken: page.GetNextPageToken()}, read(err)
+	return &operatorv1.ListOfflineLogResponse{Entries: page.GetEntries(), NextPageToken: page.GetNextPageToken()}, read(err, "")
 }
