@@ -4,6 +4,7 @@ package operatorgateway
 
 import (
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/commandcenter/fleet/services/internal/agenthttp"
@@ -11,6 +12,7 @@ import (
 	"github.com/commandcenter/fleet/services/internal/config"
 	"github.com/commandcenter/fleet/services/internal/grpcclient"
 	"github.com/commandcenter/fleet/services/internal/grpcserver"
+	"github.com/commandcenter/fleet/services/internal/loopback"
 	"github.com/commandcenter/fleet/services/internal/servicebus"
 	"github.com/commandcenter/fleet/services/internal/telemetry"
 )
@@ -23,6 +25,8 @@ type Config struct {
 	Log      telemetry.LogConfig   `config:"log"`
 	Registry grpcclient.Config     `config:"registry"`
 	Bus      servicebus.Config     `config:"bus"`
+	// HTTPOnly serves agents on HTTP alone: no bus is used, and commands that would take it are refused as BUS_UNAVAILABLE.
+	HTTPOnly bool `config:"httpOnly"`
 	// TokenFile holds the hashes of the callers' tokens, for REST and gRPC alike. Without it only loopback is served.
 	TokenFile    string                 `config:"tokenFile"`
 	HTTP         agenthttp.ClientConfig `config:"http"`
@@ -43,7 +47,14 @@ type ListenConfig struct {
 	TLS    grpcserver.TLSConfig `config:"tls"`
 }
 
-// BudgetConfig is how long a command may take as a whole; a caller's shorter deadline wins. 500 ms to 1 h.
+// Bounds of budgets. An answer waits 5 minutes on the bus, and connections that are renewed end after 5 minutes more: a command
+// must be over by then.
+const (
+	leastBudget = 500 * time.Millisecond
+	mostBudget  = 4 * time.Minute
+)
+
+// BudgetConfig is how long a command may take as a whole; a caller's shorter deadline wins. 500 ms to 4 min.
 type BudgetConfig struct {
 	Read  time.Duration `config:"read"`
 	Write time.Duration `config:"write"`
@@ -84,8 +95,7 @@ func DefaultConfig() Config {
 // Validate names every key that is wrong.
 func (c Config) Validate() error {
 	var problems config.Problems
-	problems.AddError(c.listener(c.REST).Validate("rest"))
-	problems.AddError(c.listener(c.GRPC).Validate("grpc"))
+	c.validateListeners(&problems)
 	if c.TokenFile != "" {
 		if _, err := authn.Open(c.TokenFile, slog.New(slog.DiscardHandler)); err != nil {
 			problems.Add("tokenFile", "%v", err)
@@ -93,15 +103,49 @@ func (c Config) Validate() error {
 	}
 	problems.AddError(c.Admin.Validate("admin"))
 	problems.AddError(c.Registry.Validate("registry"))
-	problems.AddError(c.Bus.Validate("bus"))
+	c.validateBus(&problems)
 	problems.AddError(c.HTTP.Validate("http"))
+	c.validateDurations(&problems)
+	return problems.Err()
+}
+
+func (c Config) validateListeners(problems *config.Problems) {
+	for _, one := range []struct {
+		key string
+		ListenConfig
+	}{{"rest", c.REST}, {"grpc", c.GRPC}} {
+		local, err := loopback.Is(one.Listen)
+		switch {
+		case err != nil:
+			problems.Add(one.key+".listen", "%v", err)
+		case !local && c.TokenFile == "":
+			problems.Add(one.key+".listen", "%s is beyond loopback and no authentication is configured: set tokenFile, or listen on 127.0.0.1", one.Listen)
+		}
+		problems.AddError(one.TLS.Validate(one.key + ".tls"))
+	}
+	if c.REST.Listen == c.GRPC.Listen && !strings.HasSuffix(c.REST.Listen, ":0") {
+		problems.Add("grpc.listen", "is %s, as rest.listen is; each needs a port of its own", c.GRPC.Listen)
+	}
+}
+
+func (c Config) validateBus(problems *config.Problems) {
+	if !c.HTTPOnly {
+		problems.AddError(c.Bus.Validate("bus"))
+		return
+	}
+	if c.Bus.ConnectionStringFile != "" || c.Bus.ConnectionString != "" || c.Bus.Namespace != "" {
+		problems.Add("httpOnly", "contradicts the connection that is set under bus: without a bus there is nothing to connect to")
+	}
+}
+
+func (c Config) validateDurations(problems *config.Problems) {
 	for _, bound := range []struct {
 		key         string
 		value       time.Duration
 		least, most time.Duration
 	}{
-		{"budgets.read", c.Budgets.Read, 500 * time.Millisecond, time.Hour},
-		{"budgets.write", c.Budgets.Write, 500 * time.Millisecond, time.Hour},
+		{"budgets.read", c.Budgets.Read, leastBudget, mostBudget},
+		{"budgets.write", c.Budgets.Write, leastBudget, mostBudget},
 		{"routing.maxHeartbeatAge", c.Routing.MaxHeartbeatAge, time.Second, time.Hour},
 		{"routing.maxVerificationAge", c.Routing.MaxVerificationAge, time.Second, 720 * time.Hour},
 		{"verification.repeatInterval", c.Verification.RepeatInterval, time.Second, 720 * time.Hour},
@@ -113,7 +157,6 @@ func (c Config) Validate() error {
 	if c.Verification.RepeatInterval >= c.Routing.MaxVerificationAge {
 		problems.Add("verification.repeatInterval", "must be shorter than routing.maxVerificationAge (%s), or a verification would lapse before it is repeated", c.Routing.MaxVerificationAge)
 	}
-	return problems.Err()
 }
 
 // listener is a listener with the tokens that both share.

@@ -2,13 +2,13 @@ package operatorgateway
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"log/slog"
 	"net"
-	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
@@ -21,19 +21,30 @@ import (
 	"github.com/commandcenter/fleet/services/internal/grpcclient"
 	"github.com/commandcenter/fleet/services/internal/grpcserver"
 	"github.com/commandcenter/fleet/services/internal/lifecycle"
-	"github.com/commandcenter/fleet/services/internal/servicebus"
+	"github.com/commandcenter/fleet/services/internal/loopback"
 	"github.com/commandcenter/fleet/services/internal/telemetry"
 	"github.com/commandcenter/fleet/services/operator-gateway/internal/command"
 	"github.com/commandcenter/fleet/services/operator-gateway/internal/rest"
 	"github.com/commandcenter/fleet/services/operator-gateway/internal/routing"
 	"github.com/commandcenter/fleet/services/operator-gateway/internal/rpc"
-	"github.com/commandcenter/fleet/services/operator-gateway/internal/transport/bus"
 	transporthttp "github.com/commandcenter/fleet/services/operator-gateway/internal/transport/http"
 	"github.com/commandcenter/fleet/services/operator-gateway/internal/verification"
 )
 
+const (
+	// drainMargin is what a drain has beyond the longest budget.
+	drainMargin = 5 * time.Second
+	// inProcessBuffer is the size of the in-memory connection between REST and gRPC, and maxAnswerBytes bounds what passes it:
+	// more than an agent may answer, since JSON became a message on the way.
+	inProcessBuffer = 1 << 20
+	maxAnswerBytes  = 16 << 20
+)
+
 // Run serves until the context ends; commands under way are then answered first, within the write budget.
 func Run(ctx context.Context, cfg Config) error {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
@@ -42,20 +53,20 @@ func Run(ctx context.Context, cfg Config) error {
 		return fmt.Errorf("registry: %w", err)
 	}
 	defer conn.Close()
-	clients, err := dialBus(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer clients.close()
-	metrics := telemetry.NewMetrics()
 	tokens := authn.Local()
 	if cfg.TokenFile != "" {
 		if tokens, err = authn.Open(cfg.TokenFile, cfg.Logger); err != nil {
 			return fmt.Errorf("tokenFile: %w", err)
 		}
 	}
+	metrics := telemetry.NewMetrics()
+	overBus, closeBus, err := openBus(ctx, cfg, metrics)
+	if err != nil {
+		return err
+	}
+	defer closeBus()
 	registry := rpc.Registry{Agents: registryv1.NewAgentRegistryClient(conn), Servers: registryv1.NewServerCatalogClient(conn)}
-	work, err := newWork(cfg, registry, clients, metrics)
+	work, err := newWork(cfg, registry, overBus, metrics)
 	if err != nil {
 		return err
 	}
@@ -64,14 +75,14 @@ func Run(ctx context.Context, cfg Config) error {
 
 // work is what carries out commands and decisions, behind both faces.
 type work struct {
-	bus        *bus.Transport
+	bus        busTransport
 	verifier   *verification.Verifier
 	operations *rpc.Operations
 	agents     *rpc.Agents
 	servers    *rpc.Servers
 }
 
-func newWork(cfg Config, registry rpc.Registry, clients *busClients, metrics prometheus.Registerer) (*work, error) {
+func newWork(cfg Config, registry rpc.Registry, overBus busTransport, metrics prometheus.Registerer) (*work, error) {
 	client, err := agenthttp.NewClient(cfg.HTTP)
 	if err != nil {
 		return nil, fmt.Errorf("http: %w", err)
@@ -81,10 +92,6 @@ func newWork(cfg Config, registry rpc.Registry, clients *busClients, metrics pro
 		return nil, fmt.Errorf("http: %w", err)
 	}
 	token, err := cfg.HTTP.ReadToken()
-	if err != nil {
-		return nil, err
-	}
-	overBus, err := bus.New(bus.Options{Commands: clients.commands, Replies: clients.replies, Config: cfg.Bus, Metrics: metrics, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -105,10 +112,12 @@ func newWork(cfg Config, registry rpc.Registry, clients *busClients, metrics pro
 
 // newServer makes a gRPC server with all services; REST has one of its own, within the process and without TLS.
 func (w *work) newServer(cfg Config, listen grpcserver.ListenConfig, listener net.Listener, tokens *authn.Tokens, metrics prometheus.Registerer, face string) (*grpcserver.Server, error) {
+	budget := max(cfg.Budgets.Read, cfg.Budgets.Write)
 	server, err := grpcserver.New(grpcserver.Options{
 		Config: listen, Tokens: tokens, Policy: rpc.Policy(), Logger: cfg.Logger.With("face", face), Listener: listener,
-		Metrics: prometheus.WrapRegistererWith(prometheus.Labels{"face": face}, metrics), Deadlines: rpc.Deadlines(max(cfg.Budgets.Read, cfg.Budgets.Write)),
-		Reflection: cfg.Reflection, DrainGrace: cfg.Budgets.Write + 5*time.Second,
+		Metrics:    prometheus.WrapRegistererWith(prometheus.Labels{"face": face}, metrics),
+		Deadlines:  rpc.Deadlines(budget),
+		Reflection: cfg.Reflection, DrainGrace: budget + drainMargin,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", face, err)
@@ -119,129 +128,89 @@ func (w *work) newServer(cfg Config, listen grpcserver.ListenConfig, listener ne
 	return server, nil
 }
 
-// inProcessBuffer is the size of the in-memory connection between REST and gRPC.
-const inProcessBuffer = 1 << 20
-
 func serve(ctx context.Context, cfg Config, registry *grpc.ClientConn, tokens *authn.Tokens, metrics *prometheus.Registry, work *work) error {
-	server, err := work.newServer(cfg, cfg.listener(cfg.GRPC), nil, tokens, metrics, "grpc")
+	front, err := newFront(cfg)
 	if err != nil {
 		return err
 	}
+	defer front.listener.Close()
 	inProcess := bufconn.Listen(inProcessBuffer)
 	behind, err := work.newServer(cfg, grpcserver.ListenConfig{}, inProcess, tokens, metrics, "rest")
 	if err != nil {
 		return err
 	}
-	loop, err := grpc.NewClient("passthrough:///in-process", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry(),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return inProcess.DialContext(ctx) }))
+	loop, err := dialInProcess(inProcess)
 	if err != nil {
 		return err
 	}
 	defer loop.Close()
-	front, err := newFront(ctx, cfg, loop, tokens)
+	front.server.Handler, err = rest.NewHandler(ctx, rest.Options{Conn: loop, Logger: cfg.Logger, Metrics: metrics, LoopbackOnly: !tokens.Required()})
 	if err != nil {
 		return err
 	}
-	health := &health{server: server, registry: healthv1.NewHealthClient(registry), bus: work.bus, logger: cfg.Logger}
-	admin, err := telemetry.NewAdmin(cfg.Admin, metrics, health.ready)
+	admin, health, server, err := newServers(cfg, registry, tokens, metrics, work)
 	if err != nil {
 		return err
 	}
+	cfg.warnOfPlaintext()
 	health.look(ctx)
 	if cfg.Ready != nil {
-		cfg.Ready(Endpoints{REST: front.listener.Addr().String(), GRPC: server.Addr(), Admin: admin.Addr()})
+		cfg.Ready(Endpoints{REST: front.addr(), GRPC: server.Addr(), Admin: admin.Addr()})
 	}
-	cfg.Logger.Info("serving", "rest", front.listener.Addr().String(), "grpc", server.Addr(), "admin", admin.Addr())
-	// The last to start is the first to stop: new requests end before what serves them.
-	return lifecycle.Run(ctx, cfg.Logger, cfg.Budgets.Write+15*time.Second,
+	cfg.Logger.Info("serving", "rest", front.addr(), "grpc", server.Addr(), "admin", admin.Addr())
+	defer context.AfterFunc(ctx, health.drain)()
+	// The last to start is the first to stop: new requests end before what serves them. Both faces drain at once.
+	return lifecycle.Run(ctx, cfg.Logger, max(cfg.Budgets.Read, cfg.Budgets.Write)+2*drainMargin,
 		lifecycle.Part{Name: "admin", Run: admin.Run},
 		lifecycle.Part{Name: "tokens", Run: tokens.Run},
 		lifecycle.Part{Name: "replies", Run: work.bus.Hold},
 		lifecycle.Part{Name: "proof", Run: work.bus.Prove},
 		lifecycle.Part{Name: "verification", Run: work.verifier.Repeat},
 		lifecycle.Part{Name: "health", Run: health.run},
-		lifecycle.Part{Name: "grpc", Run: server.Run},
 		lifecycle.Part{Name: "grpc behind rest", Run: behind.Run},
-		lifecycle.Part{Name: "rest", Run: front.run},
+		lifecycle.Part{Name: "rest and grpc", Run: together(front.run, server.Run)},
 	)
 }
 
-// front is the REST listener.
-type front struct {
-	listener net.Listener
-	server   *http.Server
-	tls      bool
-	grace    time.Duration
+func newServers(cfg Config, registry *grpc.ClientConn, tokens *authn.Tokens, metrics *prometheus.Registry, work *work) (*telemetry.Admin, *health, *grpcserver.Server, error) {
+	server, err := work.newServer(cfg, cfg.listener(cfg.GRPC), nil, tokens, metrics, "grpc")
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	health := &health{server: server, registry: healthv1.NewHealthClient(registry), bus: work.bus, logger: cfg.Logger}
+	admin, err := telemetry.NewAdmin(cfg.Admin, metrics, health.ready)
+	if err != nil {
+		// A server that never ran has nothing else that closes its listener.
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = server.Run(ended)
+	}
+	return admin, health, server, err
 }
 
-func newFront(ctx context.Context, cfg Config, loop *grpc.ClientConn, tokens *authn.Tokens) (*front, error) {
-	handler, err := rest.NewHandler(ctx, rest.Options{Conn: loop, Logger: cfg.Logger, LoopbackOnly: !tokens.Required()})
-	if err != nil {
-		return nil, err
-	}
-	listener, err := net.Listen("tcp", cfg.REST.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("rest.listen: %w", err)
-	}
-	tlsConfig := cfg.REST.TLS.Config()
-	return &front{listener: listener, tls: tlsConfig != nil, grace: cfg.Budgets.Write + 5*time.Second, server: &http.Server{
-		Handler: handler, TLSConfig: tlsConfig, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-	}}, nil
+// dialInProcess connects REST to the gRPC server behind it.
+func dialInProcess(listener *bufconn.Listener) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///in-process", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
 }
 
-// run serves until the context ends; requests under way are answered first.
-func (f *front) run(ctx context.Context) error {
-	served := make(chan error, 1)
-	go func() {
-		if f.tls {
-			served <- f.server.ServeTLS(f.listener, "", "")
-			return
+// together runs parts side by side until the context ends, or one of them.
+func together(parts ...func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		group, ctx := errgroup.WithContext(ctx)
+		for _, run := range parts {
+			group.Go(func() error { return run(ctx) })
 		}
-		served <- f.server.Serve(f.listener)
-	}()
-	select {
-	case err := <-served:
-		return fmt.Errorf("rest: %w", err)
-	case <-ctx.Done():
+		return group.Wait()
 	}
-	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.grace)
-	defer cancel()
-	if err := f.server.Shutdown(draining); err != nil {
-		return errors.Join(err, f.server.Close())
-	}
-	return nil
 }
 
-// busClients are the two connections to the bus: commands are sent without retries, so they have their own.
-type busClients struct{ commands, replies *servicebus.Client }
-
-func dialBus(ctx context.Context, cfg Config) (*busClients, error) {
-	commands, err := servicebus.Dial(cfg.Bus, servicebus.DialOptions{NoRetries: true})
-	if err != nil {
-		return nil, err
+// warnOfPlaintext tells that tokens can be read on the way, where nothing in front of us ends TLS.
+func (c Config) warnOfPlaintext() {
+	for key, one := range map[string]ListenConfig{"rest": c.REST, "grpc": c.GRPC} {
+		if local, _ := loopback.Is(one.Listen); !local && one.TLS.CertFile == "" {
+			c.Logger.Warn("listening beyond loopback without TLS: set "+key+".tls, unless the network protects the tokens or something in front ends TLS", "listen", one.Listen)
+		}
 	}
-	replies, err := servicebus.Dial(cfg.Bus, servicebus.DialOptions{})
-	if err != nil {
-		return nil, err
-	}
-	clients := &busClients{commands, replies}
-	checking, cancel := context.WithTimeout(ctx, 15*time.Second)
-	defer cancel()
-	err = errors.Join(commands.CheckSend(checking, cfg.Bus.Topics.Commands), replies.CheckSend(checking, cfg.Bus.Topics.Replies))
-	var access *servicebus.AccessError
-	if errors.As(err, &access) {
-		clients.close()
-		return nil, err
-	}
-	if err != nil {
-		cfg.Logger.Warn("the bus cannot be reached yet; agents on HTTP are served meanwhile", "error", err)
-	}
-	return clients, nil
-}
-
-func (b *busClients) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	_ = b.commands.Close(ctx)
-	_ = b.replies.Close(ctx)
 }

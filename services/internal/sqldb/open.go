@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"runtime"
 	"strings"
-	"sync"
 	"time"
 
 	_ "github.com/microsoft/go-mssqldb" // registers "sqlserver"
@@ -37,25 +36,6 @@ type DB struct {
 	statements map[string]string
 	// read and write are one pool for SQL Server. SQLite has a single writer, so that writers queue here and not in the file.
 	read, write *sql.DB
-	prepared    sync.Map // prepareKey to *sql.Stmt
-}
-
-type prepareKey struct {
-	pool *sql.DB
-	name string
-}
-
-// prepareAll makes every statement ready on a pool, once, and before a transaction takes a connection of it: preparing takes
-// one too. A statement that cannot be prepared is run as text, and then says what is wrong with it.
-func (db *DB) prepareAll(ctx context.Context, pool *sql.DB) {
-	if _, done := db.prepared.LoadOrStore(prepareKey{pool: pool}, true); done {
-		return
-	}
-	for name, text := range db.statements {
-		if statement, err := pool.PrepareContext(ctx, text); err == nil {
-			db.prepared.Store(prepareKey{pool, name}, statement)
-		}
-	}
 }
 
 // CheckURL tells what is wrong with a database URL, without connecting.

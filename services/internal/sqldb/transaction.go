@@ -18,9 +18,8 @@ const attempts = 5
 
 // Tx runs statements by name within a transaction.
 type Tx struct {
-	tx   *sql.Tx
-	db   *DB
-	pool *sql.DB
+	tx *sql.Tx
+	db *DB
 }
 
 // View runs statements that change nothing: it always rolls back.
@@ -47,15 +46,12 @@ func (db *DB) Change(ctx context.Context, run func(*Tx) error) error {
 }
 
 func (db *DB) once(ctx context.Context, pool *sql.DB, commit bool, run func(*Tx) error) error {
-	if db.Dialect == SQLite {
-		db.prepareAll(ctx, pool)
-	}
 	tx, err := pool.BeginTx(ctx, &sql.TxOptions{ReadOnly: !commit && db.Dialect == SQLite})
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback() //nolint:errcheck // after a commit it does nothing; after a failure the failure is what counts
-	if err := run(&Tx{tx: tx, db: db, pool: pool}); err != nil {
+	if err := run(&Tx{tx: tx, db: db}); err != nil {
 		return err
 	}
 	if !commit {
@@ -66,11 +62,11 @@ func (db *DB) once(ctx context.Context, pool *sql.DB, commit bool, run func(*Tx)
 
 // Rows runs a named statement and calls scan for every row. Rows are read to the end and late errors returned.
 func (t *Tx) Rows(ctx context.Context, name string, scan func(scan func(dest ...any) error) error, args ...any) error {
-	statement, err := t.statement(ctx, name)
+	text, err := t.statement(name)
 	if err != nil {
 		return err
 	}
-	rows, err := statement.QueryContext(ctx, args...)
+	rows, err := t.tx.QueryContext(ctx, text, args...)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -98,11 +94,11 @@ func (t *Tx) Row(ctx context.Context, name string, dest []any, args ...any) (boo
 
 // Exec runs a named statement and tells how many rows it changed.
 func (t *Tx) Exec(ctx context.Context, name string, args ...any) (int64, error) {
-	statement, err := t.statement(ctx, name)
+	text, err := t.statement(name)
 	if err != nil {
 		return 0, err
 	}
-	result, err := statement.ExecContext(ctx, args...)
+	result, err := t.tx.ExecContext(ctx, text, args...)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", name, err)
 	}
@@ -115,16 +111,12 @@ func (t *Tx) ExecText(ctx context.Context, text string, args ...any) error {
 	return err
 }
 
-// statement is prepared once for each connection: parsing costs more than most of them do.
-func (t *Tx) statement(ctx context.Context, name string) (*sql.Stmt, error) {
-	if known, ok := t.db.prepared.Load(prepareKey{t.pool, name}); ok {
-		return t.tx.StmtContext(ctx, known.(*sql.Stmt)), nil
-	}
+func (t *Tx) statement(name string) (string, error) {
 	text, ok := t.db.statements[name]
 	if !ok {
-		return nil, fmt.Errorf("no statement %s for %s", name, t.db.Dialect)
+		return "", fmt.Errorf("no statement %s for %s", name, t.db.Dialect)
 	}
-	return t.tx.PrepareContext(ctx, text)
+	return text, nil
 }
 
 // transientNumbers of SQL Server: deadlock victim, and Azure SQL's busy, failing over and throttled.

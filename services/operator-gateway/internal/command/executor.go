@@ -208,7 +208,7 @@ func (r *run) read(answer *agentv1.CommandResult) (Result, error) {
 	case agentv1.Outcome_OUTCOME_FAILED:
 		return Result{}, r.fault(fault.AgentFailed, "agent %q tried and failed: %s", name, answer.GetMessage())
 	case agentv1.Outcome_OUTCOME_NOT_FOUND:
-		return Result{}, r.fault(notFound(r.kind), "agent %q: %s; nothing was done", name, answer.GetMessage())
+		return Result{}, r.fault(notFound(r.kind), "agent %q: %s", name, answer.GetMessage())
 	case agentv1.Outcome_OUTCOME_EXPIRED:
 		return Result{}, r.fault(fault.CommandRefused, "agent %q got the command too late to start it, and did nothing: %s", name, answer.GetMessage())
 	case agentv1.Outcome_OUTCOME_REFUSED:

@@ -30,6 +30,27 @@ func pointerAt(body []byte, line, column int) string {
 	}
 }
 
+// pointerToBreak is the JSON pointer of the value at which a body stops being JSON, or of the object or array around it.
+func pointerToBreak(body []byte) string {
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	var stack []level
+	for {
+		token, err := decoder.Token()
+		if err != nil {
+			break
+		}
+		stack = leave(enter(stack, token), token)
+		if len(stack) == 0 { // what follows the first value is too much
+			break
+		}
+	}
+	if top := len(stack) - 1; top >= 0 && !stack[top].array && !stack[top].hasName {
+		stack = stack[:top] // no value of the object, but what stands between them
+	}
+	return path(stack)
+}
+
 // level is one object or array on the way in.
 type level struct {
 	array   bool

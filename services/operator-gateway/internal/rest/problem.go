@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"regexp"
@@ -64,41 +63,40 @@ func writeProblem(w http.ResponseWriter, requestID string, err *fault.Error) {
 var (
 	unknownField = regexp.MustCompile(`unknown field "([^"]*)"`)
 	position     = regexp.MustCompile(`\(line (\d+):(\d+)\)`)
-	unknownQuery = regexp.MustCompile(`^query parameter "(.*)" is not known$`)
 	pathParam    = regexp.MustCompile(`type mismatch, parameter: ([^,]+), error: (.*)`)
+	badTimeout   = regexp.MustCompile(`^invalid grpc-timeout`)
 )
 
-// pointed finds which field a refusal of the JSON reader is about, in the body as it was sent.
-func pointed(ctx context.Context, err *fault.Error) *fault.Error {
+// pointed finds which field a refusal of the gateway's own readers is about, in the request as it was sent.
+func pointed(body []byte, err *fault.Error) *fault.Error {
 	if err.Reason != fault.InvalidArgument || len(err.Fields) > 0 {
 		return err
 	}
 	text := strings.ReplaceAll(err.Detail, "\u00a0", " ") // protobuf varies its blanks
 	text = strings.TrimPrefix(text, "proto: ")
-	if match := unknownQuery.FindStringSubmatch(text); match != nil {
-		return fault.New(fault.InvalidArgument, "the query %s; nothing was done", strings.TrimPrefix(text, "query ")).WithField("#/"+escape(match[1]), "is not a parameter of this route")
+	if refused := asQueryError(text); refused != nil {
+		return refused
 	}
 	if match := pathParam.FindStringSubmatch(text); match != nil {
-		return fault.New(fault.InvalidArgument, "%s cannot be read: %s; nothing was done", match[1], match[2]).WithField("#/"+match[1], match[2])
+		return fault.Invalid("#/"+match[1], "%s", match[2])
+	}
+	if badTimeout.MatchString(text) {
+		return fault.Invalid("#/Grpc-Timeout", "must be digits and a unit of H, M, S, m, u or n, as in 5S")
 	}
 	pointer := ""
 	if match := position.FindStringSubmatch(text); match != nil {
 		line, _ := strconv.Atoi(match[1])
 		column, _ := strconv.Atoi(match[2])
-		pointer = pointerAt(bodyOf(ctx), line, column)
+		pointer = pointerAt(body, line, column)
 	}
-	detail := strings.TrimSpace(position.ReplaceAllString(text, ""))
-	detail = strings.TrimPrefix(detail, ": ")
 	if match := unknownField.FindStringSubmatch(text); match != nil {
-		detail = "there is no field of this name"
 		if pointer == "" {
 			pointer = "/" + escape(match[1])
 		}
+		return badBody(pointer, "is not a field that this route knows")
 	}
-	if pointer == "" {
-		pointer = "/"
-	}
-	return fault.New(fault.InvalidArgument, "%s: %s; nothing was changed", pointer, detail).WithField(pointer, detail)
+	detail := strings.TrimPrefix(strings.TrimSpace(position.ReplaceAllString(text, "")), ": ")
+	return badBody(pointer, "cannot be read: %s", detail)
 }
 
 func escape(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }

@@ -2,17 +2,35 @@ package rest
 
 import (
 	"encoding/json"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
+
+	contracts "github.com/commandcenter/fleet/proto"
+	"github.com/commandcenter/fleet/services/internal/fault"
 )
 
 // routes knows which methods each path has, from the OpenAPI document.
 type routes []route
 
 type route struct {
-	path    *regexp.Regexp
-	methods []string
+	template string
+	path     *regexp.Regexp
+	methods  []string
+}
+
+// pages are what is served beside the interface: where to look, and its description.
+var pages = map[string]struct{ kind, content string }{
+	"/openapi.json": {"application/json", string(contracts.OpenAPI)},
+	"/": {"text/plain; charset=utf-8", `CommandCenter agent fleet
+
+/openapi.json              this interface, for people and tools
+/api/agents                the agents that take commands, and how each is reached
+/api/agents/{agent}/route  which way its next command would take, and why
+/api/config/agents         every agent, to accept, reject and set up
+/api/config/servers        the server catalog
+`},
 }
 
 var parameter = regexp.MustCompile(`\\\{[^}]*\\\}`)
@@ -25,18 +43,35 @@ func readRoutes(openAPI []byte) (routes, error) {
 		return nil, err
 	}
 	var found routes
-	for template, methods := range document.Paths {
+	for template, operations := range document.Paths {
 		pattern, err := regexp.Compile("^" + parameter.ReplaceAllString(regexp.QuoteMeta(template), "[^/]+") + "$")
 		if err != nil {
 			return nil, err
 		}
-		one := route{path: pattern}
-		for method := range methods {
-			one.methods = append(one.methods, strings.ToUpper(method))
+		one := route{template: template, path: pattern}
+		for method := range operations {
+			if method = strings.ToUpper(method); slices.Contains(knownMethods, method) { // "parameters" may stand beside them
+				one.methods = append(one.methods, method)
+			}
 		}
 		found = append(found, one)
 	}
+	for page := range pages {
+		found = append(found, route{template: page, path: regexp.MustCompile("^" + regexp.QuoteMeta(page) + "$"), methods: []string{http.MethodGet}})
+	}
+	// Of two that match, the longer says more: {agent}:accept, not {agent}.
+	slices.SortFunc(found, func(a, b route) int { return len(b.template) - len(a.template) })
 	return found, nil
+}
+
+// of is the template that an escaped path matches; empty for a path that does not exist.
+func (r routes) of(path string) string {
+	for _, one := range r {
+		if one.path.MatchString(path) {
+			return one.template
+		}
+	}
+	return ""
 }
 
 // allowed lists the methods of an escaped path; none for a path that does not exist.
@@ -47,6 +82,38 @@ func (r routes) allowed(path string) []string {
 			methods = append(methods, one.methods...)
 		}
 	}
+	if len(methods) == 0 {
+		return nil
+	}
+	methods = append(methods, http.MethodOptions)
+	if slices.Contains(methods, http.MethodGet) {
+		methods = append(methods, http.MethodHead)
+	}
 	slices.Sort(methods)
 	return slices.Compact(methods)
+}
+
+// serveAside answers what is no call: OPTIONS, and the pages. False: it is a call.
+func (h *handler) serveAside(w http.ResponseWriter, r *http.Request) bool {
+	page, isPage := pages[r.URL.Path]
+	allowed := h.routes.allowed(r.URL.EscapedPath())
+	switch {
+	case r.Method == http.MethodOptions && len(allowed) > 0:
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		w.WriteHeader(http.StatusNoContent)
+	case !isPage:
+		return false
+	case !slices.Contains(allowed, r.Method):
+		h.refuse(w, requestOf(r.Context()), methodNotAllowed(w, r.Method, r.URL.Path, allowed))
+	default:
+		w.Header().Set("Content-Type", page.kind)
+		_, _ = w.Write([]byte(page.content))
+	}
+	return true
+}
+
+func methodNotAllowed(w http.ResponseWriter, method, path string, allowed []string) *fault.Error {
+	list := strings.Join(allowed, ", ")
+	w.Header().Set("Allow", list)
+	return fault.New(fault.MethodNotAllowed, "%s is not a method of %s, which has %s; nothing was done", method, path, list)
 }

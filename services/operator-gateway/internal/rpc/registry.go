@@ -18,8 +18,9 @@ import (
 	"github.com/commandcenter/fleet/services/internal/grpcserver"
 )
 
-// changeTimeout is how long a change is waited for, whether or not its caller still waits: the audit line says how it ended.
-const changeTimeout = 10 * time.Second
+// changeTimeout is how long a change is waited for, whether or not its caller still waits, so that the audit line says how it
+// ended. It ends before the deadline that the server sets for such calls (30 s), so that a caller who waits hears of it.
+const changeTimeout = 25 * time.Second
 
 // Registry is the registry service as the gateway calls it.
 type Registry struct {

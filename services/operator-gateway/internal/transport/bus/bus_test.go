@@ -493,9 +493,10 @@ func BenchmarkCommandAndReply(b *testing.B) {
 	bus := startBus(b)
 	g := startGateway(b, bus)
 	startAgent(b, bus, succeed)
-	check(b, g.Prepare(within(b)))
+	ctx := context.Background()
+	check(b, g.Prepare(ctx))
 	for b.Loop() {
-		if _, err := g.send(within(b), restart()); err != nil {
+		if _, err := g.send(ctx, restart()); err != nil {
 			b.Fatal(err)
 		}
 	}

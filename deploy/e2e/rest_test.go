@@ -1,0 +1,151 @@
+package e2e
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/commandcenter/fleet/deploy/local"
+	"github.com/commandcenter/fleet/deploy/story"
+)
+
+func world(t *testing.T) story.World {
+	t.Helper()
+	world, stop, err := local.StartStory(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	return world
+}
+
+// TestI17_BadInputGetsAClearErrorAndChangesNothing asks in every wrong way, and looks at the catalog afterwards.
+func TestI17_BadInputGetsAClearErrorAndChangesNothing(t *testing.T) {
+	world := world(t)
+	for _, test := range []struct {
+		what, method, path, body, etag string
+		status                         int
+		texts                          []string
+	}{
+		{"unknown route", "GET", "/api/nope", "", "", 404, []string{"ROUTE_NOT_FOUND"}},
+		{"wrong method", "PUT", "/api/agents", "", "", 405, []string{"METHOD_NOT_ALLOWED", "GET"}},
+		{"unknown field", "POST", "/api/config/servers", `{"name":"X","url":"https://x","foo":1}`, "", 400, []string{`"pointer":"/foo"`}},
+		{"unknown field inside", "POST", "/api/config/agents", `{"name":"X","httpBaseUrl":"http://127.0.0.1:1","createServer":{"ulr":""}}`, "", 400, []string{`"pointer":"/createServer/ulr"`}},
+		{"wrong type", "POST", "/api/config/servers", `{"name":"X","url":"https://x","active":"maybe"}`, "", 400, []string{`"pointer":"/active"`}},
+		{"broken JSON", "POST", "/api/config/servers", `{"name":`, "", 400, []string{"not JSON"}},
+		{"two values", "POST", "/api/config/servers", `{"name":"X","url":"https://x"} {}`, "", 400, []string{"not JSON"}},
+		{"missing field", "POST", "/api/config/servers", `{"name":"X"}`, "", 400, []string{`"pointer":"/url"`}},
+		{"control character", "POST", "/api/config/servers", `{"name":"X\u0007","url":"https://x"}`, "", 400, []string{`"pointer":"/name"`}},
+		{"metadata address", "POST", "/api/config/agents", `{"name":"X","httpBaseUrl":"http://169.254.169.254","createServer":{"url":"https://x"}}`, "", 400, []string{`"pointer":"/httpBaseUrl"`}},
+		{"unknown query parameter", "GET", "/api/config/agents?stats=x", "", "", 400, []string{"stats"}},
+		{"bad enum in the query", "GET", "/api/config/agents?states=ACCEPTD", "", "", 400, []string{"states"}},
+		{"bad page token", "GET", "/api/config/agents?pageToken=zzz", "", "", 400, []string{"pageToken"}},
+		{"too large", "POST", "/api/config/servers", `{"name":"` + strings.Repeat("x", 1<<20) + `"}`, "", 413, []string{"BODY_TOO_LARGE"}},
+		{"unknown agent", "GET", "/api/agents/ghost/services", "", "", 404, []string{"AGENT_NOT_FOUND", "ghost"}},
+		{"unknown server", "GET", "/api/config/servers/ghost", "", "", 404, []string{"SERVER_NOT_FOUND"}},
+		{"no etag", "POST", "/api/config/agents/" + story.Spare + ":accept", `{}`, "", 428, []string{"ETAG_REQUIRED"}},
+		{"stale etag", "POST", "/api/config/agents/" + story.Spare + ":accept", `{}`, "1-99", 412, []string{"STALE_ETAG", "currentEtag"}},
+		{"any etag", "POST", "/api/config/agents/" + story.Spare + ":accept", `{}`, "*", 428, []string{"ETAG_REQUIRED"}},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			if strings.Contains(test.path, story.Spare) {
+				heard(t, world, story.Spare)
+			}
+			status, header, raw := raw(t, world, test.method, test.path, test.body, test.etag)
+			if status != test.status || header.Get("Content-Type") != "application/problem+json" {
+				t.Fatalf("answered %d %s: %.300s", status, header.Get("Content-Type"), raw)
+			}
+			for _, text := range test.texts {
+				if !strings.Contains(raw, text) {
+					t.Errorf("the answer lacks %s: %.300s", text, raw)
+				}
+			}
+			if status == 405 && !strings.Contains(header.Get("Allow"), "GET") {
+				t.Errorf("Allow is %q", header.Get("Allow"))
+			}
+		})
+	}
+	servers, err := world.Client.Do(t.Context(), http.MethodGet, "/api/config/servers", nil, "")
+	if err != nil || len(servers.List("servers")) != 0 {
+		t.Fatalf("bad input left servers behind: %s %v", servers.Raw, err)
+	}
+}
+
+// TestI13_NamesInPathsAreTakenAsTheyAre adds agents with difficult names by hand and reaches each in other case.
+func TestI13_NamesInPathsAreTakenAsTheyAre(t *testing.T) {
+	world := world(t)
+	for _, name := range []string{"With Space", "a/b", "100%", "dollar$plus+at@", "dots.and..more", "Größe", "colon:accept", "tilde~'quote'"} {
+		t.Run(name, func(t *testing.T) {
+			body := map[string]any{"name": name, "httpBaseUrl": "http://127.0.0.1:9", "createServer": map[string]any{"url": "https://x.example.test"}}
+			added, err := world.Client.Do(t.Context(), http.MethodPost, "/api/config/agents", body, "")
+			if err != nil || added.Status != http.StatusOK {
+				t.Fatalf("%d %s %v", added.Status, added.Raw, err)
+			}
+			shown, err := world.Client.Do(t.Context(), http.MethodGet, "/api/config/agents/"+escapeAll(strings.ToUpper(name)), nil, "")
+			if err != nil || shown.Status != http.StatusOK || shown.Text("name") != name {
+				t.Fatalf("%d %s %v", shown.Status, shown.Raw, err)
+			}
+			route, err := world.Client.Do(t.Context(), http.MethodGet, "/api/agents/"+escapeAll(name)+"/route", nil, "")
+			if err != nil || route.Text("rule") != "7" {
+				t.Fatalf("%d %s %v", route.Status, route.Raw, err)
+			}
+		})
+	}
+}
+
+// escapeAll escapes every byte that is not a letter or digit, as a careful client does.
+func escapeAll(name string) string {
+	const digits = "0123456789ABCDEF"
+	var escaped strings.Builder
+	for _, b := range []byte(name) {
+		if b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' {
+			escaped.WriteByte(b)
+			continue
+		}
+		escaped.WriteString("%" + string(digits[b>>4]) + string(digits[b&15]))
+	}
+	return escaped.String()
+}
+
+// heard waits until an agent's first heartbeat was stored.
+func heard(t *testing.T, world story.World, agent string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		shown, err := world.Client.Do(ctx, http.MethodGet, "/api/config/agents/"+agent, nil, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if shown.Status == http.StatusOK {
+			return
+		}
+	}
+}
+
+func raw(t *testing.T, world story.World, method, path, body, etag string) (int, http.Header, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, world.Client.Base+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if etag != "" {
+		request.Header.Set("If-Match", etag)
+	}
+	response, err := world.Client.HTTP.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var text strings.Builder
+	buffer := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buffer)
+		text.Write(buffer[:n])
+		if err != nil {
+			return response.StatusCode, response.Header, text.String()
+		}
+	}
+}
