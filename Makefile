@@ -54,7 +54,10 @@ race: $(BIN)/gotestsum
 generated: generate ## Fail when generated code differs from the proto files
 	@git diff --exit-code --stat -- proto/gen || { echo "proto/gen differs from a fresh 'make generate': commit what it made"; exit 1; }
 	@test -z "$$(git status --porcelain -- proto/gen)" || { echo "proto/gen has files that are not committed"; exit 1; }
-	@if git rev-parse -q --verify HEAD~1 >/dev/null; then $(BIN)/buf breaking proto --against '.git#ref=HEAD~1,subdir=proto'; fi
+	@if git rev-parse -q --verify HEAD~1:proto/commandcenter >/dev/null; then \
+		rm -rf out/before && mkdir -p out/before && \
+		git archive HEAD~1 buf.yaml proto | tar -x -C out/before && cp -r .thirdparty out/before/ && \
+		$(BIN)/buf breaking . --against out/before; fi
 
 tidy: ## Tidy every module's requirements
 	@for module in $(MODULES) tools tools/lint tools/test; do (cd $$module && GOWORK=off go mod tidy); done

@@ -114,11 +114,11 @@ func anyAgent(t *rapid.T) (Agent, bool) {
 	}
 	flag := func(name string) bool { return rapid.Bool().Draw(t, name) }
 	return Agent{
-		Name: "BM-0042", State: State(rapid.IntRange(0, 5).Draw(t, "state")), OnServiceBus: flag("on bus"),
+		Name: "BM-0042", State: rapid.SampledFrom([]State{Accepted, Accepted, Accepted, Accepted, Unknown, Pending, Rejected, 4}).Draw(t, "state"), OnServiceBus: flag("on bus"),
 		BusHeard: flag("heard"), BusHeartbeatAge: age("heartbeat age", policy.MaxHeartbeatAge),
 		HTTPBaseURL: rapid.SampledFrom([]string{"", "http://bm-0042.example.test"}).Draw(t, "base URL"),
 		Verified:    flag("verified"), Disproved: flag("disproved"), VerificationAge: age("verification age", policy.MaxVerificationAge),
-		NamesDiffer: flag("names differ"), ServerName: "other", IdentityConflict: flag("conflict"),
+		NamesDiffer: rapid.IntRange(0, 4).Draw(t, "names differ") == 0, ServerName: "other", IdentityConflict: flag("conflict"),
 		IngestBlind: flag("blind"), IngestDetail: "blind", Elapsed: age("elapsed", time.Second),
 	}, flag("write")
 }
@@ -143,26 +143,45 @@ func TestI1_OnlyAcceptedAgentsAreAddressable(t *testing.T) {
 }
 
 func TestI2_ServiceBusUnlessStaleThereAndVerifiedOnHTTP(t *testing.T) {
-	property(t, func(t *rapid.T, a Agent, _ bool, d Decision) {
-		isStale := !a.BusHeard || a.BusHeartbeatAge+a.Elapsed >= policy.MaxHeartbeatAge
-		isVerified := a.HTTPBaseURL != "" && a.Verified && !a.Disproved && a.VerificationAge+a.Elapsed <= policy.MaxVerificationAge
-		switch d.Transport {
-		case ServiceBus:
-			if !a.OnServiceBus || isStale {
-				t.Fatalf("over Service Bus, though stale or not on it")
-			}
-		case HTTP:
-			if a.HTTPBaseURL == "" {
-				t.Fatal("over HTTP without a base URL")
-			}
-			if a.OnServiceBus && !(isStale && isVerified) {
-				t.Fatalf("an agent on Service Bus falls back with stale %v, verified %v", isStale, isVerified)
+	property(t, func(t *rapid.T, a Agent, _ bool, d Decision) { takesItsOwnTransport(t, a, d) })
+	// And every corner, since luck may leave one out.
+	flags := []bool{false, true}
+	heartbeats := []time.Duration{0, policy.MaxHeartbeatAge - 1, policy.MaxHeartbeatAge, 2 * policy.MaxHeartbeatAge}
+	verifications := []time.Duration{0, policy.MaxVerificationAge, policy.MaxVerificationAge + 1}
+	for _, onBus := range flags {
+		for _, heard := range flags {
+			for _, verified := range flags {
+				for _, disproved := range flags {
+					for _, url := range []string{"", "http://bm-0042.example.test"} {
+						for _, heartbeat := range heartbeats {
+							for _, verification := range verifications {
+								a := Agent{
+									Name: "BM-0042", State: Accepted, OnServiceBus: onBus, BusHeard: heard, BusHeartbeatAge: heartbeat,
+									HTTPBaseURL: url, Verified: verified, Disproved: disproved, VerificationAge: verification,
+								}
+								takesItsOwnTransport(t, a, Decide(a, true, policy))
+							}
+						}
+					}
+				}
 			}
 		}
-		if d.Verified != isVerified {
-			t.Fatalf("Verified is %v", d.Verified)
-		}
-	})
+	}
+}
+
+func takesItsOwnTransport(t interface{ Fatalf(string, ...any) }, a Agent, d Decision) {
+	isStale := !a.BusHeard || a.BusHeartbeatAge+a.Elapsed >= policy.MaxHeartbeatAge
+	isVerified := a.HTTPBaseURL != "" && a.Verified && !a.Disproved && a.VerificationAge+a.Elapsed <= policy.MaxVerificationAge
+	switch {
+	case d.Transport == ServiceBus && (!a.OnServiceBus || isStale):
+		t.Fatalf("over Service Bus, though stale or not on it: %+v", a)
+	case d.Transport == HTTP && a.HTTPBaseURL == "":
+		t.Fatalf("over HTTP without a base URL: %+v", a)
+	case d.Transport == HTTP && a.OnServiceBus && !(isStale && isVerified):
+		t.Fatalf("an agent on Service Bus falls back with stale %v, verified %v: %+v", isStale, isVerified, a)
+	case d.Verified != isVerified:
+		t.Fatalf("Verified is %v: %+v", d.Verified, a)
+	}
 }
 
 // There is nothing of Active or Online in what a decision rests on, so that reading them must change nothing.
