@@ -21,15 +21,16 @@ const (
 	heartbeatTries   = 4
 )
 
-// heartbeats sends one at once, and then one every interval, until the context ends.
+// heartbeats sends one at once, and then one every interval, until the context ends. The second comes early, at random,
+// so that a fleet that was started together does not beat together.
 func (a *Agent) heartbeats(ctx context.Context) {
 	p := &pulse{agent: a, send: a.cfg.Bus.sendHeartbeat}
-	for ctx.Err() == nil {
+	for wait := jittered(a.cfg.Heartbeat.Interval*3/4, 1.0/3); ctx.Err() == nil; wait = jittered(a.cfg.Heartbeat.Interval, 0.1) {
 		if a.cfg.Faults.awake(ctx); ctx.Err() != nil {
 			return
 		}
 		p.beat(ctx)
-		pause(ctx, jittered(a.cfg.Heartbeat.Interval, 0.1))
+		pause(ctx, wait)
 	}
 }
 

@@ -132,9 +132,9 @@ func TestBuildersLeaveTheirOriginalAlone(t *testing.T) {
 	if !reflect.DeepEqual(original, New(StaleEtag, "changed")) {
 		t.Errorf("changed to %+v", original)
 	}
-	first := original.WithField("/a", "1")
-	left, right := first.WithField("/b", "2"), first.WithField("/c", "3")
-	if left.Fields[1].Pointer != "/b" || right.Fields[1].Pointer != "/c" {
+	first := original.WithField("/a", "1").WithField("/b", "2").WithField("/c", "3") // a fourth would fit without growing
+	left, right := first.WithField("/d", "4"), first.WithField("/e", "5")
+	if left.Fields[3].Pointer != "/d" || right.Fields[3].Pointer != "/e" {
 		t.Error("two copies share their fields")
 	}
 }

@@ -42,7 +42,7 @@ func TestCallersSeeReasonsAndNeverCauses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f.catalog.get = answer(row.err)
 			err := f.get(t.Context())
-			if found := fault.From(err); found.Reason != row.want || status.Code(err) != row.want.Code() {
+			if reasonOf(err) != row.want || status.Code(err) != row.want.Code() {
 				t.Errorf("answered %v", err)
 			}
 			wire, marshalErr := proto.Marshal(status.Convert(err).Proto())
@@ -58,7 +58,7 @@ func TestAPanicIsAnsweredLoggedAndSurvived(t *testing.T) {
 	f.catalog.get = func(context.Context, *registryv1.GetServerRequest) (*registryv1.GetServerResponse, error) {
 		panic("hush")
 	}
-	if err := f.get(t.Context()); fault.From(err).Reason != fault.Internal || strings.Contains(err.Error(), "hush") {
+	if err := f.get(t.Context()); reasonOf(err) != fault.Internal || strings.Contains(err.Error(), "hush") {
 		t.Errorf("answered %v", err)
 	}
 	f.catalog.get = answer(nil)
@@ -277,20 +277,20 @@ func TestStreamsGoThroughTheSameChain(t *testing.T) {
 		}
 		return stream.RecvMsg(&registryv1.AcceptAgentResponse{})
 	}
-	if err := send(open(), "BM-1"); fault.From(err).Reason != fault.Unauthenticated {
+	if err := send(open(), "BM-1"); reasonOf(err) != fault.Unauthenticated {
 		t.Errorf("without a token: %v", err)
 	}
-	if err := send(open("authorization", "Bearer fake-heartbeat"), "BM-1"); fault.From(err).Reason != fault.PermissionDenied {
+	if err := send(open("authorization", "Bearer fake-heartbeat"), "BM-1"); reasonOf(err) != fault.PermissionDenied {
 		t.Errorf("with another role: %v", err)
 	}
 	stream := open("authorization", "Bearer fake-viewer", RequestIDHeader, "r-9")
 	if err := send(stream, "BM-1"); err != nil || principal.Name != "the-viewer" || id != "r-9" || !bounded {
 		t.Errorf("%v as %+v, request %q, bounded %t", err, principal, id, bounded)
 	}
-	if err := send(stream, ""); fault.From(err).Reason != fault.InvalidArgument || fault.From(err).Fields[0].Pointer != "/name" {
+	if err := send(stream, ""); reasonOf(err) != fault.InvalidArgument || fault.From(err).Fields[0].Pointer != "/name" {
 		t.Errorf("a bad message: %v", err)
 	}
-	if err := send(open("authorization", "Bearer fake-viewer"), "panic"); fault.From(err).Reason != fault.Internal || strings.Contains(err.Error(), "hush") {
+	if err := send(open("authorization", "Bearer fake-viewer"), "panic"); reasonOf(err) != fault.Internal || strings.Contains(err.Error(), "hush") {
 		t.Errorf("a panic: %v", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
@@ -33,23 +34,41 @@ func (h *handler) placed(next runtime.HandlerFunc) runtime.HandlerFunc {
 }
 
 func misplaced(r *http.Request, body []byte, params map[string]string) *fault.Error {
+	if err := misplacedQuery(r, params); err != nil {
+		return err
+	}
+	return misplacedBody(r.Method, body, params)
+}
+
+func misplacedQuery(r *http.Request, params map[string]string) *fault.Error {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return fault.Invalid("#/query", "cannot be read: %v", err)
 	}
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		if !utf8.ValidString(params[name]) {
+			return fault.Invalid("#/"+name, "is not UTF-8")
+		}
+	}
 	for _, key := range slices.Sorted(maps.Keys(query)) {
 		switch {
+		case !utf8.ValidString(key + strings.Join(query[key], "")):
+			return fault.Invalid("#/"+escape(strings.ToValidUTF8(key, "\uFFFD")), "is not UTF-8")
 		case takesBody(r.Method):
 			return fault.Invalid("#/"+escape(key), "is not a query parameter of this route, which takes its fields in the body")
 		case params[key] != "":
 			return fault.Invalid("#/"+escape(key), "is given by the path, and cannot be given again")
 		}
 	}
+	return nil
+}
+
+func misplacedBody(method string, body []byte, params map[string]string) *fault.Error {
 	if len(body) == 0 {
 		return nil
 	}
-	if !takesBody(r.Method) {
-		return badBody("", "is not read by %s; give query parameters instead", r.Method)
+	if !takesBody(method) {
+		return badBody("", "is not read by %s; give query parameters instead", method)
 	}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(body, &fields) != nil {

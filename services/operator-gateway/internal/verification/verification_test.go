@@ -57,6 +57,12 @@ func (r *registry) ClaimHttpVerifications(_ context.Context, request *registryv1
 	return response, nil
 }
 
+func (r *registry) counts() (claims, due, recorded int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.claims), r.due, len(r.recorded)
+}
+
 func verifier(t testing.TB, r *registry) *Verifier {
 	t.Helper()
 	client, err := agenthttp.NewClient(agenthttp.DefaultClientConfig().Anonymous())
@@ -135,20 +141,20 @@ func TestRepeatTakesAllThatIsDueEveryMinute(t *testing.T) {
 		go func() { ended <- v.Repeat(ctx) }()
 		time.Sleep(claimInterval/2 - time.Millisecond)
 		synctest.Wait()
-		if len(r.claims) != 0 {
+		if claims, _, _ := r.counts(); claims != 0 {
 			t.Fatal("it claims at once; all replicas that start together would")
 		}
 		time.Sleep(claimInterval + time.Millisecond)
 		synctest.Wait()
-		if r.due != 0 || len(r.recorded) != 2*claimLimit+5 {
-			t.Fatalf("%d are still due, %d were recorded", r.due, len(r.recorded))
-		}
-		if got := r.claims[0]; got.GetRepeatInterval().AsDuration() != 6*time.Hour || got.GetClaimTimeout().AsDuration() <= pingTimeout {
-			t.Errorf("%v", got)
+		if _, due, recorded := r.counts(); due != 0 || recorded != 2*claimLimit+5 {
+			t.Fatalf("%d are still due, %d were recorded", due, recorded)
 		}
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
+		}
+		if got := r.claims[0]; got.GetRepeatInterval().AsDuration() != 6*time.Hour || got.GetClaimTimeout().AsDuration() <= pingTimeout {
+			t.Errorf("%v", got)
 		}
 	})
 }
