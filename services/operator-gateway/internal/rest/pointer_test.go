@@ -99,10 +99,10 @@ func resolves(body []byte, pointer string) bool {
 			return false
 		case trimmed[0] == '{':
 			var fields map[string]json.RawMessage
-			value, ok := fields[step], false
-			if json.Unmarshal(trimmed, &fields) == nil {
-				value, ok = fields[step]
+			if json.Unmarshal(trimmed, &fields) != nil {
+				return false
 			}
+			value, ok := fields[step]
 			if !ok {
 				return false
 			}
