@@ -48,8 +48,9 @@ build-each: ## Build each module by itself
 vet:
 	@go vet $(PACKAGES)
 
+# One package at a time: the race detector is slow, and tests of locks that lapse must not compete for two cores.
 race: $(BIN)/gotestsum
-	@$(BIN)/gotestsum --format pkgname --format-hide-empty-pkg -- -race -count=1 -timeout 15m $(PACKAGES)
+	@$(BIN)/gotestsum --format pkgname --format-hide-empty-pkg -- -race -p 1 -count=1 -timeout 15m $(PACKAGES)
 
 generated: generate ## Fail when generated code differs from the proto files
 	@git diff --exit-code --stat -- proto/gen || { echo "proto/gen differs from a fresh 'make generate': commit what it made"; exit 1; }

@@ -26,7 +26,7 @@ import (
 )
 
 // lock is short, so that outages longer than max deliveries × lock duration are soon over.
-const lock = 400 * time.Millisecond
+const lock = 1500 * time.Millisecond
 
 func shortLocks() emulator.SubscriptionProperties {
 	return emulator.SubscriptionProperties{LockDuration: emulator.Duration(lock), MaxDeliveryCount: 3}

@@ -21,10 +21,12 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/status"
 
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/authn"
+	"github.com/commandcenter/fleet/services/internal/fault"
 	"github.com/commandcenter/fleet/services/internal/grpcserver"
 )
 
@@ -178,17 +180,39 @@ func TestEveryCallHasADeadline(t *testing.T) {
 	}
 }
 
-// A call is one attempt, whatever it answers: what it asks for may have been done.
+// retrying is a name service that answers with an address and asks for retries.
+type retrying struct{ address string }
+
+const retryConfig = `{"methodConfig":[{"name":[{}],"retryPolicy":{"maxAttempts":4,"initialBackoff":"0.001s","maxBackoff":"0.001s",
+	"backoffMultiplier":1,"retryableStatusCodes":["UNAVAILABLE","ABORTED","DEADLINE_EXCEEDED","INTERNAL"]}}]}`
+
+func (retrying) Scheme() string { return "retrying" }
+
+func (r retrying) Build(_ resolver.Target, conn resolver.ClientConn, _ resolver.BuildOptions) (resolver.Resolver, error) {
+	return r, conn.UpdateState(resolver.State{
+		Addresses: []resolver.Address{{Addr: r.address}}, ServiceConfig: conn.ParseServiceConfig(retryConfig),
+	})
+}
+
+func (retrying) ResolveNow(resolver.ResolveNowOptions) {}
+func (retrying) Close()                                {}
+
+// A call is one attempt, whatever it answers and whatever a name service asks for: it may have been done.
 func TestI4_CallsAreNeverRetried(t *testing.T) {
 	service := &catalog{}
-	client := dial(t, Config{Target: serve(t, service, grpcserver.TLSConfig{})})
-	for i, code := range []codes.Code{codes.Unavailable, codes.Aborted, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Internal} {
-		service.err = status.Error(code, "busy")
-		if err := get(t, client, "x"); err == nil {
-			t.Error("no error")
-		}
-		if len(service.calls) != i+1 {
-			t.Fatalf("%s: %d calls arrive after %d", code, len(service.calls), i+1)
+	address := serve(t, service, grpcserver.TLSConfig{})
+	resolver.Register(retrying{address})
+	conn, err := Dial(Config{Target: "retrying:///registry", Plaintext: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for _, client := range []registryv1.ServerCatalogClient{dial(t, Config{Target: address}), registryv1.NewServerCatalogClient(conn)} {
+		for _, reason := range []fault.Reason{fault.RegistryUnavailable, fault.StaleEtag, fault.OutcomeUnknown, fault.Internal} {
+			service.calls, service.err = nil, fault.New(reason, "busy")
+			if err := get(t, client, "x"); status.Code(err) != reason.Code() || len(service.calls) != 1 {
+				t.Errorf("%s: %d calls arrive, answered %v", reason, len(service.calls), err)
+			}
 		}
 	}
 }
