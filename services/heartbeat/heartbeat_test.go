@@ -25,16 +25,16 @@ import (
 	"github.com/commandcenter/fleet/services/internal/config"
 )
 
-// lock is short, so that outages longer than max deliveries × lock duration are soon over.
-const lock = 1500 * time.Millisecond
+// lock is short, so that outages longer than max deliveries × lock duration are soon over. A busy machine may cost a delivery or two.
+const lock = 400 * time.Millisecond
 
 func shortLocks() emulator.SubscriptionProperties {
-	return emulator.SubscriptionProperties{LockDuration: emulator.Duration(lock), MaxDeliveryCount: 3}
+	return emulator.SubscriptionProperties{LockDuration: emulator.Duration(lock), MaxDeliveryCount: 6}
 }
 
 // outlast lets more than max deliveries × lock duration go by.
 func outlast(t *testing.T) {
-	timer := time.NewTimer(3*lock + 2*lock)
+	timer := time.NewTimer(6*lock + 2*lock)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
