@@ -18,6 +18,7 @@ import (
 	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/fault"
+	"github.com/commandcenter/fleet/services/internal/grpcserver"
 	"github.com/commandcenter/fleet/services/operator-gateway/internal/routing"
 )
 
@@ -107,6 +108,10 @@ func (b Budgets) of(ctx context.Context, write bool, now time.Time) time.Duratio
 
 // execute decides, sends, and reads the answer. Waiting makes a decision stale; then it decides again, before it sends.
 func (r *run) execute(ctx context.Context) (Result, error) {
+	// Asking the registry with no time left would only look like a registry that does not answer.
+	if _, err := r.left(ctx); err != nil {
+		return Result{}, r.unsent(err)
+	}
 	for range decisions {
 		if err := r.decide(ctx); err != nil {
 			return Result{}, err
@@ -155,10 +160,9 @@ func (r *run) decide(ctx context.Context) error {
 
 // send makes sure that enough time is left, for us and for the agent, and sends.
 func (r *run) send(ctx context.Context, transport Transport) (*agentv1.CommandResult, error) {
-	deadline, _ := ctx.Deadline()
-	left := time.Until(deadline)
-	if left < leastBudget {
-		return nil, &NotSent{Reason: fault.BudgetTooShort, Detail: fmt.Sprintf("only %s of the time allowed were left, less than %s", max(0, left.Round(time.Millisecond)), leastBudget)}
+	left, err := r.left(ctx)
+	if err != nil {
+		return nil, err
 	}
 	r.command.TargetAgent = r.target.Reported
 	if r.decision.Transport == routing.HTTP {
@@ -166,6 +170,16 @@ func (r *run) send(ctx context.Context, transport Transport) (*agentv1.CommandRe
 	}
 	r.command.Budget, r.command.IssuedAt = durationpb.New(startWithin(left)), timestamppb.Now()
 	return transport.Send(ctx, r.target, r.command, r.still)
+}
+
+// left is how much of the budget is left; too little of it is an error.
+func (r *run) left(ctx context.Context) (time.Duration, error) {
+	deadline, _ := ctx.Deadline()
+	left := time.Until(deadline)
+	if left < leastBudget {
+		return 0, &NotSent{Reason: fault.BudgetTooShort, Detail: fmt.Sprintf("only %s of the time allowed were left, less than %s", max(0, left.Round(time.Millisecond)), leastBudget)}
+	}
+	return left, nil
 }
 
 // still looks again, right before the command goes out: whether anybody waits for it, whether its budget would end in time, and,
@@ -259,7 +273,7 @@ func (r *run) unknown(cause error) error {
 func (r *run) unread(err error) error {
 	found := fault.From(err)
 	switch found.Reason {
-	case fault.AgentNotFound, fault.InvalidArgument:
+	case fault.AgentNotFound, fault.InvalidArgument, fault.RegistryUnavailable:
 		return found.WithAgent(r.name)
 	}
 	return fault.New(fault.RegistryUnavailable, "the registry does not answer, so agent %q cannot be looked up; nothing was sent", r.name).WithAgent(r.name).WithCause(err)
@@ -289,6 +303,7 @@ func (r *run) record(ctx context.Context, took time.Duration, err error) {
 		slog.String("principal", r.principal), slog.String("operation", r.kind), slog.String("arguments", arguments(r.command)),
 		slog.String("agent", r.name), slog.String("transport", transport), slog.String("fallback", r.decision.Fallback),
 		slog.String("command_id", r.command.GetCommandId()), slog.String("outcome", outcome), slog.Duration("duration", took),
+		slog.String("request_id", grpcserver.RequestID(ctx)),
 	}
 	if err != nil {
 		attributes = append(attributes, slog.String("error", err.Error()))

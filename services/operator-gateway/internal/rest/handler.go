@@ -53,6 +53,7 @@ func NewHandler(ctx context.Context, options Options) (http.Handler, error) {
 		logger: options.Logger, routes: routes, duration: newDuration(options.Metrics),
 		crossOrigin: http.NewCrossOriginProtection(), loopbackOnly: options.LoopbackOnly, bodyTimeout: bodyTimeout,
 	}
+	readStrictly()
 	h.mux = runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, compact{&runtime.JSONPb{
 			// Lists and plain values are there even when empty, so that callers need no special cases.
@@ -67,7 +68,6 @@ func NewHandler(ctx context.Context, options Options) (http.Handler, error) {
 		runtime.WithMetadata(annotate),
 		runtime.WithIncomingHeaderMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithOutgoingHeaderMatcher(func(string) (string, bool) { return "", false }),
-		runtime.SetQueryParameterParser(strictQuery{}),
 		runtime.WithDisablePathLengthFallback(),
 	)
 	conn := noting{options.Conn}

@@ -59,6 +59,20 @@ func TestAwkwardNamesArriveAsTheyAre(t *testing.T) {
 	}
 }
 
+func TestEveryCharacterMayStandInAName(t *testing.T) {
+	f := newFace(t, authn.Local())
+	for character := rune(1); character < 0x180; character++ {
+		name := "a" + string(character) + "b"
+		answered := f.do("GET", "/api/agents/"+url.PathEscape(name)+"/services", "")
+		if answered.StatusCode != http.StatusOK {
+			t.Fatalf("%q: %s %s", name, answered.Status, answered.body)
+		}
+		if got := last[*operatorv1.ListServicesRequest](f).GetAgent(); got != name {
+			t.Errorf("%q arrived as %q", name, got)
+		}
+	}
+}
+
 func TestSegmentsMayBeEscapedMoreThanNeeded(t *testing.T) {
 	f := newFace(t, authn.Local())
 	for path, want := range map[string]string{

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -102,6 +103,9 @@ func placedFields(kept *request, err *fault.Error) *fault.Error {
 // strictQuery refuses query parameters that the route does not have, instead of ignoring a misspelt filter, and names the one
 // that cannot be read.
 type strictQuery struct{}
+
+// readStrictly makes strictQuery the reader of queries. It is one for the whole process, however many handlers there are.
+var readStrictly = sync.OnceFunc(func() { runtime.NewServeMux(runtime.SetQueryParameterParser(strictQuery{})) })
 
 // Parse implements runtime.QueryParameterParser.
 func (strictQuery) Parse(message proto.Message, values url.Values, filter *utilities.DoubleArray) error {

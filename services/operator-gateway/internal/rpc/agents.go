@@ -47,7 +47,7 @@ func (s *Agents) ListAgents(ctx context.Context, request *operatorv1.ListConfigA
 // GetAgent shows one agent.
 func (s *Agents) GetAgent(ctx context.Context, request *operatorv1.GetAgentRequest) (*registryv1.Agent, error) {
 	known, err := s.Registry.GetAgent(ctx, request.GetAgent())
-	return known.GetAgent(), read(err, request.GetAgent())
+	return known.GetAgent(), err
 }
 
 // AddAgent adds an HTTP agent by hand.
@@ -147,7 +147,7 @@ func (s *Agents) ResolveIdentityConflict(ctx context.Context, request *operatorv
 func (s *Agents) VerifyHttp(ctx context.Context, request *operatorv1.VerifyHttpRequest) (*operatorv1.VerifyHttpResponse, error) {
 	known, err := s.Registry.GetAgent(ctx, request.GetAgent())
 	if err != nil {
-		return nil, read(err, request.GetAgent())
+		return nil, err
 	}
 	agent := known.GetAgent()
 	if agent.GetHttpBaseUrl() == "" {

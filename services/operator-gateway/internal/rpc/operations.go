@@ -62,7 +62,7 @@ func (s *Operations) GetRoute(ctx context.Context, request *operatorv1.GetRouteR
 	askedAt := time.Now()
 	known, err := s.Registry.GetAgent(ctx, request.GetAgent())
 	if err != nil && fault.From(err).Reason != fault.AgentNotFound {
-		return nil, read(err, request.GetAgent())
+		return nil, err
 	}
 	facts := routing.Agent{Name: request.GetAgent()}
 	if err == nil {

@@ -28,10 +28,10 @@ type Registry struct {
 	Servers registryv1.ServerCatalogClient
 }
 
-// GetAgent reads one agent.
+// GetAgent reads one agent; what is wrong is said in our callers' terms.
 func (r Registry) GetAgent(ctx context.Context, name string) (*registryv1.GetAgentResponse, error) {
 	known, err := r.Agents.GetAgent(ctx, &registryv1.GetAgentRequest{Name: name})
-	return known, renamed(err)
+	return known, read(renamed(err), name)
 }
 
 // RecordHttpVerification stores what a ping showed.

@@ -1660,7 +1660,7 @@ func (x *Problem) GetCurrentEtag() string {
 // FieldError is one field at fault.
 type FieldError struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// JSON pointer into the request body, or "#/name" of a path or query parameter.
+	// JSON pointer into the request body (empty: all of it), or "#/name" of a path or query parameter or a header.
 	Pointer string `protobuf:"bytes,1,opt,name=pointer,proto3" json:"pointer,omitempty"`
 	// The rule it breaks.
 	Detail        string `protobuf:"bytes,2,opt,name=detail,proto3" json:"detail,omitempty"`
@@ -1867,8 +1867,8 @@ const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"\vStopAppPool\x12-.commandcenter.operator.v1.StopAppPoolRequest\x1a*.commandcenter.operator.v1.CommandResponse\"8\x82\xd3\xe4\x93\x022:\x01*\"-/api/agents/{agent}/iis/app-pools/{pool}/stop\x12\xab\x01\n" +
 	"\x0eRecycleAppPool\x120.commandcenter.operator.v1.RecycleAppPoolRequest\x1a*.commandcenter.operator.v1.CommandResponse\";\x82\xd3\xe4\x93\x025:\x01*\"0/api/agents/{agent}/iis/app-pools/{pool}/recycle\x12\xa5\x01\n" +
 	"\x10ListCertificates\x122.commandcenter.operator.v1.ListCertificatesRequest\x1a3.commandcenter.operator.v1.ListCertificatesResponse\"(\x82\xd3\xe4\x93\x02\"\x12 /api/agents/{agent}/certificates\x12\x98\x01\n" +
-	"\fSyncPackages\x12..commandcenter.operator.v1.SyncPackagesRequest\x1a*.commandcenter.operator.v1.CommandResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/api/agents/{agent}/packages/syncB\xa8\x05\x92A\x9f\x03\x12\x89\x01\n" +
-	"\x19CommandCenter agent fleet\x12hOperate agents, decide about them, and edit the server catalog. Every error is application/problem+json.2\x02v12\x10application/json:\x10application/json:\x18application/problem+jsonR\\\n" +
+	"\fSyncPackages\x12..commandcenter.operator.v1.SyncPackagesRequest\x1a*.commandcenter.operator.v1.CommandResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/api/agents/{agent}/packages/syncB\x83\t\x92A\xfa\x06\x12\xe4\x04\n" +
+	"\x19CommandCenter agent fleet\x12\xc2\x04Operate agents, decide about them, and edit the server catalog. Every error is application/problem+json. A change carries the etag that was read, as If-Match or as a field: without one it is answered 428, with a stale one 412 and the present one. Fields and query parameters that a route does not have are refused. In answers, lists and plain values are there even when empty. Grpc-Timeout (as in 5S, or 500m for milliseconds) shortens the time that a call may take; X-Request-Id names it in the log and in the answer. Retry-After is sent only where nothing was sent or changed.2\x02v12\x10application/json:\x10application/json:\x18application/problem+jsonR\\\n" +
 	"\adefault\x12Q\n" +
 	"'Any error, as RFC 9457 problem details.\x12&\n" +
 	"$\x1a\".commandcenter.operator.v1.ProblemZg\n" +
