@@ -70,11 +70,8 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	var problems config.Problems
 	problems.AddError(c.GRPC.Validate("grpc"))
-	if c.GRPC.TokenFile != "" {
-		if _, err := authn.Open(c.GRPC.TokenFile, slog.New(slog.DiscardHandler)); err != nil {
-			problems.Add("grpc.tokenFile", "%v", err)
-		}
-	}
+	_, err := authn.ForFile("grpc.tokenFile", c.GRPC.TokenFile, slog.New(slog.DiscardHandler))
+	problems.AddError(err)
 	problems.AddError(c.Admin.Validate("admin"))
 	problems.AddError(c.Registry.Validate("registry"))
 	problems.AddError(c.Bus.Validate("bus"))
@@ -112,11 +109,9 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	metrics := telemetry.NewMetrics()
-	tokens := authn.Local()
-	if cfg.GRPC.TokenFile != "" {
-		if tokens, err = authn.Open(cfg.GRPC.TokenFile, cfg.Logger); err != nil {
-			return fmt.Errorf("grpc.tokenFile: %w", err)
-		}
+	tokens, err := authn.ForFile("grpc.tokenFile", cfg.GRPC.TokenFile, cfg.Logger)
+	if err != nil {
+		return err
 	}
 	server, err := grpcserver.New(grpcserver.Options{Config: cfg.GRPC, Tokens: tokens, Policy: authn.Policy{}, Logger: cfg.Logger, Metrics: metrics})
 	if err != nil {

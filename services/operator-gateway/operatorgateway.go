@@ -96,11 +96,8 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	var problems config.Problems
 	c.validateListeners(&problems)
-	if c.TokenFile != "" {
-		if _, err := authn.Open(c.TokenFile, slog.New(slog.DiscardHandler)); err != nil {
-			problems.Add("tokenFile", "%v", err)
-		}
-	}
+	_, err := authn.ForFile("tokenFile", c.TokenFile, slog.New(slog.DiscardHandler))
+	problems.AddError(err)
 	problems.AddError(c.Admin.Validate("admin"))
 	problems.AddError(c.Registry.Validate("registry"))
 	c.validateBus(&problems)

@@ -53,11 +53,9 @@ func Run(ctx context.Context, cfg Config) error {
 		return fmt.Errorf("registry: %w", err)
 	}
 	defer conn.Close()
-	tokens := authn.Local()
-	if cfg.TokenFile != "" {
-		if tokens, err = authn.Open(cfg.TokenFile, cfg.Logger); err != nil {
-			return fmt.Errorf("tokenFile: %w", err)
-		}
+	tokens, err := authn.ForFile("tokenFile", cfg.TokenFile, cfg.Logger)
+	if err != nil {
+		return err
 	}
 	metrics := telemetry.NewMetrics()
 	overBus, closeBus, err := openBus(ctx, cfg, metrics)

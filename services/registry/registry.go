@@ -60,12 +60,8 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	var problems config.Problems
 	problems.AddError(c.GRPC.Validate("grpc"))
-	if c.GRPC.TokenFile != "" {
-		_, err := authn.Open(c.GRPC.TokenFile, slog.New(slog.DiscardHandler))
-		if err != nil {
-			problems.Add("grpc.tokenFile", "%v", err)
-		}
-	}
+	_, err := authn.ForFile("grpc.tokenFile", c.GRPC.TokenFile, slog.New(slog.DiscardHandler))
+	problems.AddError(err)
 	problems.AddError(c.Admin.Validate("admin"))
 	url, err := c.Database.url()
 	problems.AddError(err)
@@ -136,16 +132,15 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := opened.Check(ctx); err != nil {
 		return err
 	}
-	tokens := authn.Local()
-	if cfg.GRPC.TokenFile != "" {
-		if tokens, err = authn.Open(cfg.GRPC.TokenFile, cfg.Logger); err != nil {
-			return fmt.Errorf("grpc.tokenFile: %w", err)
-		}
+	tokens, err := authn.ForFile("grpc.tokenFile", cfg.GRPC.TokenFile, cfg.Logger)
+	if err != nil {
+		return err
 	}
 	metrics := telemetry.NewMetrics()
 	own := rpc.NewMetrics(metrics)
 	server, err := grpcserver.New(grpcserver.Options{
 		Config: cfg.GRPC, Tokens: tokens, Policy: rpc.Policy(), Logger: cfg.Logger, Metrics: metrics, Reflection: cfg.Reflection,
+		Quiet: rpc.Quiet(),
 	})
 	if err != nil {
 		return err

@@ -54,6 +54,18 @@ func Open(path string, logger *slog.Logger) (*Tokens, error) {
 	return tokens, nil
 }
 
+// ForFile is Open for a file that may not be configured: without one it is Local. Errors name the key.
+func ForFile(key, path string, logger *slog.Logger) (*Tokens, error) {
+	if path == "" {
+		return Local(), nil
+	}
+	tokens, err := Open(path, logger)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	return tokens, nil
+}
+
 // Required tells whether callers must present a token.
 func (t *Tokens) Required() bool { return t.path != "" }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,6 +52,7 @@ type chain struct {
 	policy    authn.Policy
 	logger    *slog.Logger
 	deadlines map[string]time.Duration
+	quiet     []string
 	validator protovalidate.Validator
 	duration  *prometheus.HistogramVec
 }
@@ -68,7 +70,7 @@ func newChain(opts Options, validator protovalidate.Validator) (*chain, error) {
 	}
 	return &chain{
 		tokens: opts.Tokens, policy: opts.Policy, logger: opts.Logger,
-		deadlines: opts.Deadlines, validator: validator, duration: duration,
+		deadlines: opts.Deadlines, quiet: opts.Quiet, validator: validator, duration: duration,
 	}, nil
 }
 
@@ -153,18 +155,10 @@ func (c *chain) observe(ctx context.Context, method string, principal authn.Prin
 		if code == codes.Internal {
 			level = slog.LevelError
 		}
-	} else if quiet[method] {
+	} else if slices.Contains(c.quiet, method) {
 		level = slog.LevelDebug
 	}
 	c.logger.LogAttrs(ctx, level, "grpc call", attributes...)
-}
-
-// quiet lists calls that come many times a second by design; when they succeed they are in the metrics, not in the log.
-var quiet = map[string]bool{
-	"/commandcenter.registry.v1.AgentRegistry/RecordHeartbeats":       true,
-	"/commandcenter.registry.v1.AgentRegistry/ReportIngestEvidence":   true,
-	"/commandcenter.registry.v1.AgentRegistry/GetAgent":               true,
-	"/commandcenter.registry.v1.AgentRegistry/ClaimHttpVerifications": true,
 }
 
 func recovered(ctx context.Context, call func(context.Context) error) (err error) {

@@ -39,6 +39,9 @@ type Options struct {
 	Metrics prometheus.Registerer
 	// Deadlines caps each method's time, by full name; 30 s where nothing stands. A caller's shorter deadline wins.
 	Deadlines map[string]time.Duration
+	// Quiet names calls that come many times a second by design; when they succeed they are in the metrics, and in the log only
+	// at debug.
+	Quiet []string
 	// Reflection lists the services to whoever asks; for local use.
 	Reflection bool
 	// Listener replaces listening on Config.Listen, for calls within the process.

@@ -1,13 +1,10 @@
 package routing
 
 import (
-	"strings"
 	"time"
 
-	"golang.org/x/text/cases"
-	"golang.org/x/text/unicode/norm"
-
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
+	"github.com/commandcenter/fleet/services/internal/spelling"
 )
 
 // FromRegistry reads what a decision rests on out of the registry's answer; elapsed is the time since it was read.
@@ -26,15 +23,7 @@ func FromRegistry(agent *registryv1.Agent, ingest *registryv1.IngestHealth, elap
 	}
 	// A server that vanished has no name to differ; the link is shown as missing.
 	if server := agent.GetServer(); server != nil && !server.GetMissing() {
-		facts.ServerName, facts.NamesDiffer = server.GetName(), !SameName(server.GetName(), agent.GetName())
+		facts.ServerName, facts.NamesDiffer = server.GetName(), !spelling.Same(server.GetName(), agent.GetName())
 	}
 	return facts
 }
-
-// SameName tells whether two spellings are one name, case aside.
-func SameName(a, b string) bool {
-	a, b = strings.TrimSpace(a), strings.TrimSpace(b)
-	return strings.EqualFold(a, b) || fold(a) == fold(b)
-}
-
-func fold(text string) string { return norm.NFC.String(cases.Fold().String(norm.NFC.String(text))) }

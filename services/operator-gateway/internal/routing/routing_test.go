@@ -11,6 +11,7 @@ import (
 
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/fault"
+	"github.com/commandcenter/fleet/services/internal/spelling"
 )
 
 var policy = Policy{MaxHeartbeatAge: 90 * time.Second, MaxVerificationAge: 24 * time.Hour}
@@ -215,7 +216,7 @@ func TestI18_AnAgentWhoseServerHasAnotherNameIsNotAddressable(t *testing.T) {
 			t.Errorf("server %q: names differ is %v", server, facts.NamesDiffer)
 		}
 	}
-	if FromRegistry(&registryv1.Agent{Name: "Straße"}, nil, 0).NamesDiffer || !SameName("STRASSE", "straße") {
+	if FromRegistry(&registryv1.Agent{Name: "Straße"}, nil, 0).NamesDiffer || !spelling.Same("STRASSE", "straße") {
 		t.Error("names that fold alike differ")
 	}
 }

@@ -18,7 +18,7 @@ import (
 	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/agenthttp"
-	"github.com/commandcenter/fleet/services/operator-gateway/internal/routing"
+	"github.com/commandcenter/fleet/services/internal/spelling"
 )
 
 const (
@@ -90,7 +90,7 @@ func (v *Verifier) Ping(ctx context.Context, name, baseURL string) Finding {
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(raw, pong); err != nil {
 		return Finding{Detail: "the answer is no PingResponse: " + err.Error()}
 	}
-	if !routing.SameName(pong.GetName(), name) {
+	if !spelling.Same(pong.GetName(), name) {
 		return Finding{AnsweredAs: pong.GetName(), Detail: fmt.Sprintf("answers as %q, not as %q", pong.GetName(), name)}
 	}
 	return Finding{Succeeded: true, AnsweredAs: pong.GetName(), Detail: fmt.Sprintf("answers as %q", pong.GetName())}

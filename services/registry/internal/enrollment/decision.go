@@ -3,7 +3,6 @@ package enrollment
 import (
 	"fmt"
 	"strconv"
-	"strings"
 )
 
 // State is an operator's decision about an agent.
@@ -62,11 +61,3 @@ func Allow(state State, verb Verb) Refusal {
 // Etag names one state of what operators decide about one agent. A row made again after a removal has another key, so an
 // etag of the old one never fits it.
 func Etag(key, version int64) string { return fmt.Sprintf("%d-%d", key, version) }
-
-// ParseEtag takes an etag apart; false for what is none.
-func ParseEtag(etag string) (key, version int64, ok bool) {
-	left, right, found := strings.Cut(etag, "-")
-	key, err1 := strconv.ParseInt(left, 10, 64)
-	version, err2 := strconv.ParseInt(right, 10, 64)
-	return key, version, found && err1 == nil && err2 == nil
-}

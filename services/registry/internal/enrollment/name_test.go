@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/commandcenter/fleet/services/internal/spelling"
 )
 
 func TestI13_SpellingsOfOneNameShareAKey(t *testing.T) {
@@ -21,19 +23,19 @@ func TestI13_SpellingsOfOneNameShareAKey(t *testing.T) {
 		{"ﬁle-server", "FILE-SERVER"},                             // a ligature
 		{"\u0390x", "\u0399\u0308\u0301X", "\u03B9\u0308\u0301x"}, // folds to three letters, which compose again
 	} {
-		want := Fold(strings.TrimSpace(spellings[0]))
-		for _, spelling := range spellings {
-			name, err := ParseName(spelling)
-			if err != nil || name.Key != want || !SameName(spelling, spellings[0]) {
-				t.Errorf("%q: key %q, want %q (%v)", spelling, name.Key, want, err)
+		want := spelling.Fold(strings.TrimSpace(spellings[0]))
+		for _, written := range spellings {
+			name, err := ParseName(written)
+			if err != nil || name.Key != want || !spelling.Same(written, spellings[0]) {
+				t.Errorf("%q: key %q, want %q (%v)", written, name.Key, want, err)
 			}
-			if name.Spelling != strings.TrimSpace(spelling) {
-				t.Errorf("%q: its spelling became %q", spelling, name.Spelling)
+			if name.Spelling != strings.TrimSpace(written) {
+				t.Errorf("%q: its spelling became %q", written, name.Spelling)
 			}
 		}
 	}
 	for _, pair := range [][2]string{{"BM-1", "BM-01"}, {"a", "ä"}, {"i", "ı"}, {"BM 1", "BM1"}} {
-		if SameName(pair[0], pair[1]) {
+		if spelling.Same(pair[0], pair[1]) {
 			t.Errorf("%q and %q are two names", pair[0], pair[1])
 		}
 	}
@@ -77,15 +79,15 @@ func FuzzParseName(f *testing.F) {
 		switch units := len(utf16.Encode([]rune(name.Key))); {
 		case name.Key == "", !utf8.ValidString(name.Key):
 			t.Fatalf("%q has the key %q", text, name.Key)
-		case Fold(name.Key) != name.Key:
-			t.Fatalf("folding the key %q again gives %q", name.Key, Fold(name.Key))
+		case spelling.Fold(name.Key) != name.Key:
+			t.Fatalf("folding the key %q again gives %q", name.Key, spelling.Fold(name.Key))
 		case !norm.NFC.IsNormalString(name.Key):
 			t.Fatalf("the key %q is not composed", name.Key)
 		case units > longestKey:
 			t.Fatalf("the key of %q has %d units", text, units)
 		case strings.ContainsFunc(name.Spelling, unicode.IsControl):
 			t.Fatalf("%q holds control characters", name.Spelling)
-		case Fold(norm.NFD.String(name.Spelling)) != name.Key:
+		case spelling.Fold(norm.NFD.String(name.Spelling)) != name.Key:
 			t.Fatalf("%q and its decomposed form have two keys", text)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/commandcenter/fleet/services/internal/spelling"
 	"github.com/commandcenter/fleet/services/internal/sqldb"
 	"github.com/commandcenter/fleet/services/registry/internal/enrollment"
 )
@@ -138,7 +139,7 @@ func (s *Store) Agents(ctx context.Context, filter Filter, limit int, after *Cur
 			agents, last = append(agents, agent), Cursor{Sort: sort, Key: agent.Key}
 			return err
 		}, named("states", states.String()), named("transport", filter.Transport), named("linked", filter.Linked),
-			named("query", enrollment.Fold(filter.Query)), named("freshness", filter.Freshness), named("freshAfter", sqldb.Text(at.Add(-filter.MaxAge))),
+			named("query", spelling.Fold(filter.Query)), named("freshness", filter.Freshness), named("freshAfter", sqldb.Text(at.Add(-filter.MaxAge))),
 			named("sort", filter.Sort), named("descending", flagOf(filter.Descending)),
 			named("afterSort", after.Sort), named("afterKey", after.Key), named("limit", limit+1))
 		return err

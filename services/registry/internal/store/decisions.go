@@ -4,6 +4,7 @@ import (
 	"context"
 	"unicode/utf8"
 
+	"github.com/commandcenter/fleet/services/internal/spelling"
 	"github.com/commandcenter/fleet/services/internal/sqldb"
 	"github.com/commandcenter/fleet/services/registry/internal/enrollment"
 )
@@ -23,7 +24,7 @@ func (s *Store) Accept(ctx context.Context, ask Acceptance) (agent Agent, create
 		if err := allow(current, enrollment.Accept); err != nil {
 			return err
 		}
-		if ask.ServerName != "" && !enrollment.SameName(ask.ServerName, current.Name) {
+		if ask.ServerName != "" && !spelling.Same(ask.ServerName, current.Name) {
 			return &NameMismatchError{Agent: current.Name, Server: ask.ServerName}
 		}
 		var server Server
@@ -49,10 +50,10 @@ func (s *Store) serverFor(ctx context.Context, tx *sqldb.Tx, agent Agent, create
 	if err != nil {
 		return server, false, err
 	}
-	if !enrollment.SameName(server.Name, agent.Name) {
+	if !spelling.Same(server.Name, agent.Name) {
 		return server, false, &NameMismatchError{Agent: agent.Name, Server: server.Name}
 	}
-	if server.Agent != "" && !enrollment.SameName(server.Agent, agent.Name) {
+	if server.Agent != "" && !spelling.Same(server.Agent, agent.Name) {
 		return server, false, &LinkedError{Server: server.Name, Agent: server.Agent}
 	}
 	return server, false, nil

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/commandcenter/fleet/services/internal/spelling"
 	"github.com/commandcenter/fleet/services/internal/sqldb"
-	"github.com/commandcenter/fleet/services/registry/internal/enrollment"
 )
 
 // Server is one row of TblServer.
@@ -44,7 +44,7 @@ func serversByName(ctx context.Context, tx *sqldb.Tx, name string) ([]Server, er
 		server, err := scanServer(scan)
 		servers = append(servers, server)
 		return err
-	}, named("name", name), named("folded", enrollment.Fold(name)))
+	}, named("name", name), named("folded", spelling.Fold(name)))
 	return servers, err
 }
 
@@ -231,7 +231,7 @@ func allowRename(ctx context.Context, tx *sqldb.Tx, current, next Server) error 
 	if current.Name == next.Name {
 		return nil
 	}
-	if current.Agent != "" && !enrollment.SameName(current.Name, next.Name) {
+	if current.Agent != "" && !spelling.Same(current.Name, next.Name) {
 		return &NameMismatchError{Agent: current.Agent, Server: next.Name}
 	}
 	others, err := serversByName(ctx, tx, next.Name)

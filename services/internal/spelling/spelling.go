@@ -1,0 +1,39 @@
+// Package spelling tells when two spellings are one name (I-13, I-18): for the key agents are stored under, and wherever two
+// names are compared. It is pure.
+package spelling
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+)
+
+// Fold is the key of a name: equal for names that differ only in case or in how accents are encoded.
+func Fold(text string) string {
+	if isASCII(text) {
+		return strings.ToLower(text)
+	}
+	// Folding can bring letters together that compose anew, so both are done until the second changes nothing more.
+	folded := norm.NFC.String(text)
+	for {
+		next := norm.NFC.String(cases.Fold().String(folded))
+		if next == folded {
+			return folded
+		}
+		folded = next
+	}
+}
+
+// Same tells whether two spellings are one name; blanks around them do not count.
+func Same(a, b string) bool { return Fold(strings.TrimSpace(a)) == Fold(strings.TrimSpace(b)) }
+
+func isASCII(text string) bool {
+	for i := range len(text) {
+		if text[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
