@@ -4,6 +4,7 @@ package spelling
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/text/cases"
@@ -17,13 +18,26 @@ func Fold(text string) string {
 	}
 	// Folding can bring letters together that compose anew, so both are done until the second changes nothing more.
 	folded := norm.NFC.String(text)
-	for {
-		next := norm.NFC.String(cases.Fold().String(folded))
+	for range maxPasses {
+		next := norm.NFC.String(cases.Fold().String(strings.Map(cherokeeUpper, folded)))
 		if next == folded {
-			return folded
+			break
 		}
 		folded = next
 	}
+	return folded
+}
+
+// maxPasses bounds the work on a name, whoever made it up. No letter needs more than three.
+const maxPasses = 8
+
+// cherokeeUpper makes Cherokee letters capitals first: the library folds capitals to small ones and small ones to capitals,
+// and would never come to an end.
+func cherokeeUpper(r rune) rune {
+	if unicode.Is(unicode.Cherokee, r) {
+		return unicode.ToUpper(r)
+	}
+	return r
 }
 
 // Same tells whether two spellings are one name; blanks around them do not count.
