@@ -2,13 +2,14 @@ package ingest
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"github.com/commandcenter/fleet/services/internal/servicebus"
 )
 
-// defaultRenewInterval is used until the lock's duration is known; the shortest lock of Service Bus is 5 s.
-const defaultRenewInterval, minRenewInterval = 2 * time.Second, 100 * time.Millisecond
+// minPause and maxPause bound the pause between rounds of tries.
+const minPause, maxPause = 100 * time.Millisecond, 5 * time.Second
 
 // held is the heartbeats the registry has not answered for yet.
 type held struct {
@@ -18,29 +19,20 @@ type held struct {
 	rounds   int
 	stops    bool // it holds the gate
 	released bool
-	locks    *keeper
-}
-
-func (l *Loop) hold(items []item) *held {
-	return &held{loop: l, items: items, since: time.Now(), locks: l.keep(items)}
 }
 
 // failed takes note of what a round left.
 func (h *held) failed(rest []group) {
 	h.rounds++
-	left := make([]item, 0, len(h.items))
+	h.items = nil
 	alone := true
 	for _, one := range rest {
-		left = append(left, one.items...)
+		h.items = append(h.items, one.items...)
 		alone = alone && one.tries > 0
 	}
-	if len(left) < len(h.items) && !h.released {
-		h.locks.end()
-		h.locks = h.loop.keep(left)
-	}
-	h.items = left
-	// Before anything at all was stored, what fails alone must not keep others from showing that they can be.
-	h.stop(!alone || h.loop.good.Load() != nil)
+	// Before anything at all was stored, what fails alone must not keep others from showing that they can be. But what was
+	// released would come again and again.
+	h.stop(h.released || !alone || h.loop.good.Load() != nil)
 }
 
 // stop stops the receiving, or lets it go on.
@@ -51,59 +43,45 @@ func (h *held) stop(stops bool) {
 	h.stops = stops
 }
 
+// pause waits before the next round. While receiving goes on, what comes meanwhile ends the pause and is tried too: every worker
+// may be here. It returns false when the context has ended.
+func (h *held) pause(ctx context.Context, err error) (more []servicebus.Delivery, goesOn bool) {
+	pause := backoff(h.rounds, rand.Float64())
+	h.loop.Logger.Error("the registry does not take heartbeats; they are tried again", "heartbeats", len(h.items), "rounds", h.rounds,
+		"again_in", pause, "receiving", !h.stops, "released", h.released, "error", err)
+	received := h.loop.received
+	if h.stops {
+		received = nil
+		if time.Since(h.since)+pause >= h.loop.HoldTimeout {
+			h.release(ctx)
+		}
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return nil, false
+	case <-timer.C:
+		return nil, true
+	case more, goesOn = <-received:
+		return more, goesOn
+	}
+}
+
+// backoff is the pause after so many rounds; jitter is 0 to 1, so that replicas don't come back in step.
+func backoff(rounds int, jitter float64) time.Duration {
+	limit := min(maxPause, minPause<<min(rounds, 10))
+	return limit/2 + time.Duration(jitter*float64(limit/2))
+}
+
 // release lets other replicas have the messages, and those in the queue behind them.
 func (h *held) release(ctx context.Context) {
+	released := gather(nil, h.loop.received, maxQueued)
+	if !h.released {
+		released = append(deliveries(h.items), released...)
+	}
 	h.released = true
-	h.locks.end()
-	settlements := append(releaseAll(deliveries(h.items)), releaseAll(gather(nil, h.loop.received, maxQueued))...)
-	h.loop.settleNow(ctx, settlements)
-}
-
-func (h *held) end() {
-	h.locks.end()
-	h.stop(false)
-}
-
-// keeper renews the locks of heartbeats that take longer than half of them.
-type keeper struct {
-	timer *time.Timer
-	stop  context.CancelFunc
-	done  chan struct{} // closed when a renewal that began has ended
-	ended bool
-}
-
-func (l *Loop) keep(items []item) *keeper {
-	ctx, stop := context.WithCancel(context.Background())
-	k := &keeper{stop: stop, done: make(chan struct{})}
-	interval := defaultRenewInterval
-	if lock := l.Source.LockDuration(); lock > 0 {
-		interval = max(lock/2, minRenewInterval)
-	}
-	k.timer = time.AfterFunc(interval, func() {
-		defer close(k.done)
-		for timer := time.NewTimer(interval); ; timer.Reset(interval) {
-			l.Source.Renew(ctx, deliveries(items))
-			select {
-			case <-ctx.Done():
-				timer.Stop()
-				return
-			case <-timer.C:
-			}
-		}
-	})
-	return k
-}
-
-// end may be called again.
-func (k *keeper) end() {
-	if k.ended {
-		return
-	}
-	k.ended = true
-	k.stop()
-	if !k.timer.Stop() {
-		<-k.done
-	}
+	h.loop.settleNow(ctx, releaseAll(released))
 }
 
 func deliveries(items []item) []servicebus.Delivery {

@@ -54,6 +54,7 @@ type Loop struct {
 	HoldTimeout time.Duration
 
 	received   chan []servicebus.Delivery
+	locks      *keeper
 	stops      gate
 	unanswered atomic.Bool          // the registry did not answer another call
 	good       atomic.Pointer[item] // a heartbeat the registry has taken
@@ -62,6 +63,12 @@ type Loop struct {
 // Run goes on until the context ends; then everything held is recorded and settled, or released.
 func (l *Loop) Run(ctx context.Context) error {
 	l.received = make(chan []servicebus.Delivery, queued)
+	l.locks = newKeeper(l.Source)
+	var renewals sync.WaitGroup
+	defer renewals.Wait()
+	renewing, stop := context.WithCancel(context.WithoutCancel(ctx)) // a drain may take longer than a lock
+	defer stop()
+	renewals.Go(func() { l.locks.run(renewing) })
 	var workers sync.WaitGroup
 	for range l.Workers {
 		workers.Go(func() {
@@ -83,6 +90,7 @@ func (l *Loop) receive(ctx context.Context) {
 		leave()
 		if len(deliveries) > 0 {
 			l.Evidence.Received()
+			l.locks.add(deliveries)
 			l.received <- deliveries
 		}
 	}
@@ -124,27 +132,25 @@ func (l *Loop) handle(ctx context.Context, deliveries []servicebus.Delivery) {
 	l.Metrics.Batch.Observe(float64(len(deliveries)))
 	l.Metrics.Held.Add(float64(len(deliveries)))
 	defer l.Metrics.Held.Sub(float64(len(deliveries)))
-	items, canaries, settlements := l.sort(deliveries)
+	items, canaries := l.sort(ctx, deliveries)
 	for _, part := range parts(items, maxCallItems, maxCallBytes) {
-		settlements = append(settlements, l.record(ctx, part)...)
+		l.settleNow(ctx, l.record(ctx, part))
 	}
 	// A canary has come through the whole ingest only if the registry answers, heartbeats or not.
-	through := len(canaries) > 0 && l.answered(ctx, len(items) > 0)
-	l.settleNow(ctx, settlements)
-	if through {
+	if len(canaries) > 0 && l.answered(ctx, len(items) > 0) {
 		for _, canary := range canaries {
-			l.Evidence.CanaryCame(canary.ReceivedMessage)
+			l.Evidence.CanaryCame(canary)
 		}
 	}
 }
 
-// sort tells heartbeats from canaries and from what cannot be read. Canaries are completed, the unreadable dead-lettered.
-func (l *Loop) sort(deliveries []servicebus.Delivery) (items []item, canaries []servicebus.Delivery, settlements []servicebus.Settlement) {
-	settlements = make([]servicebus.Settlement, 0, len(deliveries))
+// sort returns the heartbeats, and the canaries, which are completed. What cannot be read is dead-lettered.
+func (l *Loop) sort(ctx context.Context, deliveries []servicebus.Delivery) (items []item, canaries []*servicebus.ReceivedMessage) {
 	items = make([]item, 0, len(deliveries))
+	var settlements []servicebus.Settlement
 	for _, delivery := range deliveries {
 		if isCanary(delivery.ReceivedMessage) {
-			canaries = append(canaries, delivery)
+			canaries = append(canaries, delivery.ReceivedMessage)
 			settlements = append(settlements, servicebus.Settlement{Delivery: delivery})
 			continue
 		}
@@ -158,7 +164,8 @@ func (l *Loop) sort(deliveries []servicebus.Delivery) (items []item, canaries []
 			Heartbeat: heartbeat, Path: registryv1.HeartbeatPath_HEARTBEAT_PATH_BUS, ObservedAt: enqueued(delivery.ReceivedMessage),
 		}, len(body)})
 	}
-	return items, canaries, settlements
+	l.settleNow(ctx, settlements)
+	return items, canaries
 }
 
 // answered tells whether the registry answered for a batch: by having recorded it, or, if there was nothing to record, when

@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -19,18 +18,17 @@ const (
 	maxCallBytes = 3 << 20
 	// recordTimeout bounds one call to the registry, lastTimeout one that begins at the stop.
 	recordTimeout, lastTimeout = 10 * time.Second, 3 * time.Second
-	// minPause and maxPause bound the pause between rounds of tries.
-	minPause, maxPause = 100 * time.Millisecond, 5 * time.Second
 	// maxFailures in a row end a round: halving 1,000 down to one at fault takes 11.
 	maxFailures = 12
-	// triesAlone is how often a heartbeat that fails by itself is tried before it is blamed.
-	triesAlone = 3
+	// proofsToBlame is how often a heartbeat fails by itself, while the registry takes others, before it is blamed.
+	proofsToBlame = 3
 )
 
 // group is heartbeats that are tried in one call.
 type group struct {
 	items []item
-	tries int // failures, counted once it is down to one heartbeat
+	// Once it is down to one heartbeat: how often that failed, and how often of those the registry took another right after.
+	tries, proofs int
 }
 
 // record records until the registry has answered for every heartbeat, and returns what becomes of those not settled yet.
@@ -40,8 +38,8 @@ type group struct {
 // from memory; what comes again later is a duplicate (I-6). So an outage, however long, costs each message one delivery here at
 // most, and never dead-letters a good heartbeat.
 func (l *Loop) record(ctx context.Context, part []item) []servicebus.Settlement {
-	held := l.hold(part)
-	defer held.end()
+	held := &held{loop: l, since: time.Now()}
+	defer held.stop(false)
 	groups := []group{{items: part}}
 	for {
 		settlements, rest, err := l.round(ctx, groups)
@@ -53,26 +51,28 @@ func (l *Loop) record(ctx context.Context, part []item) []servicebus.Settlement 
 		}
 		l.settleNow(ctx, settlements)
 		held.failed(rest)
-		if !held.pause(ctx, err) {
+		more, goesOn := held.pause(ctx, err)
+		if !goesOn {
 			if held.released {
 				return nil
 			}
 			return releaseAll(deliveries(held.items))
 		}
 		groups = rest
+		items, _ := l.sort(ctx, more)
+		for _, part := range parts(items, maxCallItems, maxCallBytes) {
+			groups = append(groups, group{items: part})
+		}
 	}
 }
 
 // round tries each group once, halving those that fail for what may be one heartbeat's fault, and returns what is left and why.
+// What was not tried is at the end of that, where the next round begins.
 func (l *Loop) round(ctx context.Context, groups []group) (settlements []servicebus.Settlement, rest []group, failure error) {
 	failures := 0
-	for len(groups) > 0 {
+	for len(groups) > 0 && failures < maxFailures {
 		one := groups[len(groups)-1]
 		groups = groups[:len(groups)-1]
-		if failures >= maxFailures {
-			rest = append(rest, one)
-			continue
-		}
 		results, err := l.call(ctx, one.items)
 		if err == nil {
 			failures = 0
@@ -89,21 +89,32 @@ func (l *Loop) round(ctx context.Context, groups []group) (settlements []service
 		case len(one.items) > 1:
 			middle := len(one.items) / 2
 			groups = append(groups, group{items: one.items[middle:]}, group{items: one.items[:middle]})
-		case blamed == culprit || l.atFault(ctx, &one):
-			settlements = append(settlements, deadLetter(one.items[0].delivery, ReasonInvalid, "heartbeat: the registry refuses it: "+status.Convert(err).Message()))
+		case blamed == culprit:
+			settlements = append(settlements, refused(one.items[0], err))
 		default:
-			rest = append(rest, one)
+			if one.tries++; l.takesAnother(ctx) {
+				one.proofs++
+				failures = 0
+			}
+			if one.proofs >= proofsToBlame {
+				settlements = append(settlements, refused(one.items[0], err))
+			} else {
+				rest = append(rest, one)
+			}
 		}
 	}
-	return settlements, rest, failure
+	return settlements, append(rest, groups...), failure
 }
 
-// atFault tells whether a heartbeat that failed alone is to blame. The proof is that right after its failure the registry takes
-// once more what it took before: without it no good heartbeat is blamed for a registry that fails at all of them.
-func (l *Loop) atFault(ctx context.Context, alone *group) bool {
-	alone.tries++
+func refused(one item, err error) servicebus.Settlement {
+	return deadLetter(one.delivery, ReasonInvalid, "heartbeat: the registry refuses it: "+status.Convert(err).Message())
+}
+
+// takesAnother is the proof that a heartbeat which failed alone is to blame: right after its failure the registry takes once more
+// what it took before. Without it no good heartbeat is blamed for a registry that fails at all of them.
+func (l *Loop) takesAnother(ctx context.Context) bool {
 	good := l.good.Load()
-	if alone.tries < triesAlone || good == nil {
+	if good == nil {
 		return false
 	}
 	_, err := l.call(ctx, []item{*good})
@@ -171,30 +182,6 @@ func blameFor(code codes.Code) blame {
 		return suspect
 	}
 	return nobody
-}
-
-// backoff is the pause after so many rounds; jitter is 0 to 1, so that replicas don't come back in step.
-func backoff(rounds int, jitter float64) time.Duration {
-	limit := min(maxPause, minPause<<min(rounds, 10))
-	return limit/2 + time.Duration(jitter*float64(limit/2))
-}
-
-// pause waits before the next round; false when the context has ended.
-func (h *held) pause(ctx context.Context, err error) bool {
-	pause := backoff(h.rounds, rand.Float64())
-	h.loop.Logger.Error("the registry does not take heartbeats; they are tried again", "heartbeats", len(h.items), "rounds", h.rounds,
-		"again_in", pause, "receiving", !h.stops, "released", h.released, "error", err)
-	if h.stops && !h.released && time.Since(h.since)+pause >= h.loop.HoldTimeout {
-		h.release(ctx)
-	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }
 
 // parts cuts a batch so that none is too large for one call.

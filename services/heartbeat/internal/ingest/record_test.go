@@ -32,12 +32,12 @@ type fakeSource struct {
 	waiting    []*servicebus.ReceivedMessage
 	deliveries map[string]int
 	settled    map[string]string // "" completed, otherwise the reason
-	renewed    int
+	renewed    map[string]int
 	lock       time.Duration
 }
 
 func newSource(bodies ...string) *fakeSource {
-	s := &fakeSource{deliveries: map[string]int{}, settled: map[string]string{}, lock: time.Minute}
+	s := &fakeSource{deliveries: map[string]int{}, settled: map[string]string{}, renewed: map[string]int{}, lock: time.Minute}
 	for i, body := range bodies {
 		s.add(fmt.Sprint(i), body)
 	}
@@ -88,7 +88,9 @@ func (s *fakeSource) Settle(_ context.Context, settlements []servicebus.Settleme
 func (s *fakeSource) Renew(_ context.Context, deliveries []servicebus.Delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.renewed += len(deliveries)
+	for _, one := range deliveries {
+		s.renewed[one.MessageID]++
+	}
 }
 
 func (s *fakeSource) LockDuration() time.Duration { return s.lock }
@@ -190,8 +192,8 @@ func TestI7_AnHourWithoutRegistryCostsOneDelivery(t *testing.T) {
 				if got := source.done(); len(got) != 1 || source.most() != 1 {
 					t.Errorf("%s: settled %v after an hour without registry, delivered %d times", code, got, source.most())
 				}
-				if source.renewed != 0 && source.lock > 2*loop.HoldTimeout {
-					t.Errorf("%s: %d locks were renewed beyond the release", code, source.renewed)
+				if len(source.renewed) != 0 && source.lock > 2*loop.HoldTimeout {
+					t.Errorf("%s: %d locks were renewed beyond the release", code, len(source.renewed))
 				}
 				down.Store(false)
 				pass(2 * maxPause)
@@ -216,8 +218,106 @@ func TestI7_AShortOutageCostsNoDelivery(t *testing.T) {
 			return nil
 		}))
 		during(t, loop, func() { pass(20 * time.Second) })
-		if got := source.done(); len(got) != 2 || source.most() != 1 || source.renewed < 4 {
-			t.Errorf("settled %v, delivered %d times, %d locks renewed", got, source.most(), source.renewed)
+		if got := source.done(); len(got) != 2 || source.most() != 1 || source.renewed["0"] < 3 {
+			t.Errorf("settled %v, delivered %d times, locks renewed %v", got, source.most(), source.renewed)
+		}
+	})
+}
+
+// What waits for a worker is kept as well as what the workers have.
+func TestI7_WhatWaitsForAWorkerKeepsItsLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const batches = 5 // one for each worker, and more
+		source := newSource()
+		source.lock = 5 * time.Second
+		loop := newLoop(source, registryFunc(func([]string) error {
+			time.Sleep(9 * time.Second)
+			return nil
+		}))
+		loop.Most = 1
+		for i := range batches {
+			source.add(fmt.Sprint(i), `{"name":"A"}`)
+		}
+		during(t, loop, func() {
+			pass(8 * time.Second)
+			source.mu.Lock()
+			for i := range batches {
+				if source.renewed[fmt.Sprint(i)] < 2 {
+					t.Errorf("message %d: its lock was renewed %d times", i, source.renewed[fmt.Sprint(i)])
+				}
+			}
+			source.mu.Unlock()
+			pass(30 * time.Second)
+		})
+		if got := source.done(); len(got) != batches || source.most() != 1 {
+			t.Errorf("settled %v, delivered %d times", got, source.most())
+		}
+	})
+}
+
+// A registry that never took anything here, but fails at all of it, costs what was released no more deliveries.
+func TestI7_WhatIsReleasedIsNotReceivedAgainInTheOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := newSource()
+		for i := range 200 {
+			source.add(fmt.Sprint(i), `{"name":"A"}`)
+		}
+		loop := newLoop(source, registryFunc(func([]string) error { return status.Error(codes.Internal, "broken") }))
+		loop.HoldTimeout = time.Second
+		during(t, loop, func() {
+			pass(time.Hour)
+			if got := source.done(); len(got) != 0 || source.most() > 1 {
+				t.Errorf("settled %v, delivered %d times", got, source.most())
+			}
+		})
+	})
+}
+
+// As many heartbeats as there are workers fail alone at the very start: what comes then must still show that the registry takes others.
+func TestI7_PoisonAtTheStartDoesNotBlockTheWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := newSource()
+		loop := newLoop(source, registryFunc(func(names []string) error {
+			if slices.Contains(names, "CRASH") {
+				return status.Error(codes.Internal, "panic")
+			}
+			return nil
+		}))
+		during(t, loop, func() {
+			for i := range 2 * loop.Workers {
+				source.add(fmt.Sprint("poison", i), `{"name":"CRASH"}`)
+				pass(10 * time.Second)
+			}
+			source.add("good", `{"name":"A"}`)
+			pass(time.Minute)
+		})
+		done := source.done()
+		if len(done) != 2*loop.Workers+1 || done["good"] != "" || done["poison0"] != ReasonInvalid {
+			t.Errorf("settled %v", done)
+		}
+	})
+}
+
+// Every heartbeat of a batch gets its turn, however many around it fail.
+func TestI7_AGoodHeartbeatAmidPoisonGetsItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := newSource()
+		for i := range 101 {
+			name := "CRASH"
+			if i == 50 {
+				name = "A"
+			}
+			source.add(fmt.Sprint(i), `{"name":"`+name+`"}`)
+		}
+		loop := newLoop(source, registryFunc(func(names []string) error {
+			if slices.Contains(names, "CRASH") {
+				return status.Error(codes.Internal, "panic")
+			}
+			return nil
+		}))
+		during(t, loop, func() { pass(10 * time.Minute) })
+		if done := source.done(); len(done) != 101 || done["50"] != "" || done["49"] != ReasonInvalid {
+			t.Errorf("%d settled", len(done))
 		}
 	})
 }

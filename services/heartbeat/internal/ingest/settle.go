@@ -78,6 +78,7 @@ func (l *Loop) settleNow(ctx context.Context, settlements []servicebus.Settlemen
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
+	l.locks.drop(settlements)
 	settled := l.Source.Settle(ctx, settlements)
 	l.Metrics.SettleFailures.WithLabelValues("lapsed").Add(float64(settled.Lapsed))
 	l.Metrics.SettleFailures.WithLabelValues("failed").Add(float64(settled.Failed))
