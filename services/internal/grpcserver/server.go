@@ -27,6 +27,8 @@ const (
 	defaultDeadline = 30 * time.Second
 	drainGrace      = 10 * time.Second
 	maxMessageBytes = 8 << 20
+	// streamWorkers go from call to call with the stacks they have grown; calls beyond them get goroutines of their own.
+	streamWorkers = 16
 )
 
 // Options is what a server is made of. Tokens, Policy and Logger are required.
@@ -76,7 +78,7 @@ func New(opts Options) (*Server, error) {
 	}
 	options := []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(chain.unary), grpc.ChainStreamInterceptor(chain.stream),
-		grpc.MaxRecvMsgSize(maxMessageBytes),
+		grpc.MaxRecvMsgSize(maxMessageBytes), grpc.NumStreamWorkers(streamWorkers),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		// Connections end now and then, so that clients find new replicas.
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: 30 * time.Minute, MaxConnectionAgeGrace: 5 * time.Minute, Time: 2 * time.Minute}),
@@ -136,6 +138,7 @@ func (s *Server) SetServing(service string, serving bool) {
 func (s *Server) Run(ctx context.Context) error {
 	if missing := s.Unlisted(); len(missing) > 0 {
 		s.listener.Close()
+		s.grpc.Stop()
 		return fmt.Errorf("methods without a role in the policy table: %s", strings.Join(missing, ", "))
 	}
 	served := make(chan error, 1)

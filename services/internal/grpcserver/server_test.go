@@ -262,6 +262,7 @@ func TestMetricsTwiceIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.listener.Close()
+	defer server.grpc.Stop()
 	if _, err := New(options); err == nil {
 		t.Error("two servers share their metrics")
 	}

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	_ "github.com/microsoft/go-mssqldb" // registers "sqlserver"
@@ -36,6 +37,7 @@ type DB struct {
 	statements map[string]string
 	// read and write are one pool for SQL Server. SQLite has a single writer, so that writers queue here and not in the file.
 	read, write *sql.DB
+	prepared    sync.Map // name to *sql.Stmt, of the read pool
 }
 
 // CheckURL tells what is wrong with a database URL, without connecting.
@@ -119,7 +121,8 @@ func Statements(files fs.FS, dialect Dialect) (map[string]string, error) {
 			return nil, err
 		}
 		short := strings.TrimSuffix(strings.TrimPrefix(name, string(dialect)+"/"), ".sql")
-		found[short] = string(text)
+		// SQLite's driver takes anything behind the statement, even a line feed, for a second one, and parses each run twice.
+		found[short] = strings.TrimSpace(string(text))
 	}
 	if len(found) == 0 {
 		return nil, fmt.Errorf("no statements for %s", dialect)

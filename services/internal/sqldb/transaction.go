@@ -60,13 +60,46 @@ func (db *DB) once(ctx context.Context, pool *sql.DB, commit bool, run func(*Tx)
 	return tx.Commit()
 }
 
-// Rows runs a named statement and calls scan for every row. Rows are read to the end and late errors returned.
+// Rows runs a named statement within the transaction and calls scan for every row.
 func (t *Tx) Rows(ctx context.Context, name string, scan func(scan func(dest ...any) error) error, args ...any) error {
-	text, err := t.statement(name)
+	text, err := t.db.statement(name)
 	if err != nil {
 		return err
 	}
 	rows, err := t.tx.QueryContext(ctx, text, args...)
+	return read(name, rows, err, scan)
+}
+
+// Rows runs a named statement that reads, in no transaction but its own, and calls scan for every row. It is prepared once.
+func (db *DB) Rows(ctx context.Context, name string, scan func(scan func(dest ...any) error) error, args ...any) error {
+	statement, err := db.prepare(ctx, name)
+	if err != nil {
+		return err
+	}
+	rows, err := statement.QueryContext(ctx, args...)
+	return read(name, rows, err, scan)
+}
+
+func (db *DB) prepare(ctx context.Context, name string) (*sql.Stmt, error) {
+	if found, ok := db.prepared.Load(name); ok {
+		return found.(*sql.Stmt), nil
+	}
+	text, err := db.statement(name)
+	if err != nil {
+		return nil, err
+	}
+	statement, err := db.read.PrepareContext(ctx, text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if found, raced := db.prepared.LoadOrStore(name, statement); raced {
+		return found.(*sql.Stmt), statement.Close()
+	}
+	return statement, nil
+}
+
+// read reads rows to the end and returns late errors.
+func read(name string, rows *sql.Rows, err error, scan func(scan func(dest ...any) error) error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -94,7 +127,7 @@ func (t *Tx) Row(ctx context.Context, name string, dest []any, args ...any) (boo
 
 // Exec runs a named statement and tells how many rows it changed.
 func (t *Tx) Exec(ctx context.Context, name string, args ...any) (int64, error) {
-	text, err := t.statement(name)
+	text, err := t.db.statement(name)
 	if err != nil {
 		return 0, err
 	}
@@ -111,10 +144,10 @@ func (t *Tx) ExecText(ctx context.Context, text string, args ...any) error {
 	return err
 }
 
-func (t *Tx) statement(name string) (string, error) {
-	text, ok := t.db.statements[name]
+func (db *DB) statement(name string) (string, error) {
+	text, ok := db.statements[name]
 	if !ok {
-		return "", fmt.Errorf("no statement %s for %s", name, t.db.Dialect)
+		return "", fmt.Errorf("no statement %s for %s", name, db.Dialect)
 	}
 	return text, nil
 }

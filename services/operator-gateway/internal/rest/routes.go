@@ -67,18 +67,23 @@ func readRoutes(openAPI []byte) (routes, error) {
 // of is the template that an escaped path matches; empty for a path that does not exist.
 func (r routes) of(path string) string {
 	for _, one := range r {
-		if one.path.MatchString(path) {
+		if one.matches(path) {
 			return one.template
 		}
 	}
 	return ""
 }
 
+// matches compares the depth first, which tells most apart for a fraction of the time.
+func (r route) matches(path string) bool {
+	return strings.Count(path, "/") == strings.Count(r.template, "/") && r.path.MatchString(path)
+}
+
 // allowed lists the methods of an escaped path; none for a path that does not exist.
 func (r routes) allowed(path string) []string {
 	var methods []string
 	for _, one := range r {
-		if one.path.MatchString(path) {
+		if one.matches(path) {
 			methods = append(methods, one.methods...)
 		}
 	}
@@ -96,6 +101,9 @@ func (r routes) allowed(path string) []string {
 // serveAside answers what is no call: OPTIONS, and the pages. False: it is a call.
 func (h *handler) serveAside(w http.ResponseWriter, r *http.Request) bool {
 	page, isPage := pages[r.URL.Path]
+	if !isPage && r.Method != http.MethodOptions {
+		return false
+	}
 	allowed := h.routes.allowed(r.URL.EscapedPath())
 	switch {
 	case r.Method == http.MethodOptions && len(allowed) > 0:

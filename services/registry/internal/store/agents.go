@@ -69,30 +69,36 @@ func scanAgent(scan func(...any) error, extra ...any) (Agent, error) {
 	return a, nil
 }
 
-// Agent reads one agent with its server and the health of a path's ingest, in one transaction.
+// Agent reads one agent with its server and the health of a path's ingest, in one statement.
 func (s *Store) Agent(ctx context.Context, name enrollment.Name, path enrollment.Path) (Agent, Health, error) {
 	var agent Agent
-	var health Health
-	err := s.db.View(ctx, func(tx *sqldb.Tx) error {
+	found, health := false, neverReported
+	err := s.db.Rows(ctx, "agent", func(scan func(...any) error) error {
+		var proof proof
 		var err error
-		if agent, err = readAgent(ctx, tx, name); err != nil {
-			return err
+		found = true
+		if agent, err = scanAgent(scan, proof.dest()...); err == nil {
+			health = health.with(proof, agent.ReadAt)
 		}
-		health, err = readHealth(ctx, tx, path, agent.ReadAt)
 		return err
-	})
+	}, named("nameKey", name.Key), named("path", int(path)))
+	if err == nil && !found {
+		err = &AgentNotFoundError{Name: name.Spelling}
+	}
 	return agent, health, err
 }
 
+// readAgent reads one agent with its server.
 func readAgent(ctx context.Context, tx *sqldb.Tx, name enrollment.Name) (Agent, error) {
 	var agent Agent
 	found := false
 	err := tx.Rows(ctx, "agent", func(scan func(...any) error) error {
+		var none proof
 		var err error
 		found = true
-		agent, err = scanAgent(scan)
+		agent, err = scanAgent(scan, none.dest()...)
 		return err
-	}, named("nameKey", name.Key))
+	}, named("nameKey", name.Key), named("path", noPath))
 	if err == nil && !found {
 		err = &AgentNotFoundError{Name: name.Spelling}
 	}

@@ -77,32 +77,49 @@ func milliseconds(d *time.Duration) any {
 	return d.Milliseconds()
 }
 
-// readHealth is healthy while at least one consumer proves itself; since when, the longest of them tells.
+// noPath is a path nobody proves.
+const noPath = 0
+
+var neverReported = Health{Detail: "no consumer of heartbeats ever reported"}
+
+// proof is what one consumer showed last; without alive there is none.
+type proof struct {
+	alive, since   sqldb.Time
+	canary, oldest any
+}
+
+func (p *proof) dest() []any { return []any{&p.alive, &p.since, &p.canary, &p.oldest} }
+
 func readHealth(ctx context.Context, tx *sqldb.Tx, path enrollment.Path, at time.Time) (Health, error) {
-	health := Health{Detail: "no consumer of heartbeats ever reported"}
+	health := neverReported
 	err := tx.Rows(ctx, "evidence", func(scan func(...any) error) error {
-		var alive, since sqldb.Time
-		var canary, oldest any
-		if err := scan(&alive, &since, &canary, &oldest); err != nil {
-			return err
-		}
-		fresh := at.Sub(alive.Time) < evidenceLifetime
-		switch {
-		case fresh && !since.IsZero():
-			if !health.Healthy || since.Before(health.Since) {
-				health = Health{Healthy: true, Since: since.Time}
-			}
-		case health.Healthy:
-		case fresh && canary == nil:
-			health.Detail = "a consumer reports, but no canary came back through it"
-		case fresh:
-			health.Detail = "a consumer reports, but its backlog is too old or cannot be read"
-		default:
-			health.Detail = fmt.Sprintf("no consumer of heartbeats reported within %s", evidenceLifetime)
-		}
-		return nil
+		var proof proof
+		err := scan(proof.dest()...)
+		health = health.with(proof, at)
+		return err
 	}, named("path", int(path)))
 	return health, err
+}
+
+// with takes one more consumer into account. A path is healthy while at least one proves itself; since when, the longest of them
+// tells.
+func (h Health) with(p proof, at time.Time) Health {
+	fresh := at.Sub(p.alive.Time) < evidenceLifetime
+	switch {
+	case p.alive.IsZero():
+	case fresh && !p.since.IsZero():
+		if !h.Healthy || p.since.Before(h.Since) {
+			return Health{Healthy: true, Since: p.since.Time}
+		}
+	case h.Healthy:
+	case fresh && p.canary == nil:
+		h.Detail = "a consumer reports, but no canary came back through it"
+	case fresh:
+		h.Detail = "a consumer reports, but its backlog is too old or cannot be read"
+	default:
+		h.Detail = fmt.Sprintf("no consumer of heartbeats reported within %s", evidenceLifetime)
+	}
+	return h
 }
 
 // ClaimVerifications hands out agents whose verification is due, each to one caller until its claim lapses.

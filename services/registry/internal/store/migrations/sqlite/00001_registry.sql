@@ -54,9 +54,9 @@ CREATE TABLE TblAgent (
     HeartbeatVersion       INTEGER NOT NULL DEFAULT 1
 );
 
-CREATE UNIQUE INDEX IX_TblAgent_ServerKey ON TblAgent (ServerKey) WHERE ServerKey IS NOT NULL;
+CREATE UNIQUE INDEX IX_TblAgent_ServerKey ON TblAgent (ServerKey);
 CREATE INDEX IX_TblAgent_State ON TblAgent (RegistrationState, NameKey);
-CREATE INDEX IX_TblAgent_Verification ON TblAgent (HttpVerification, HttpVerifiedAt) WHERE HttpBaseUrl IS NOT NULL;
+CREATE INDEX IX_TblAgent_Verification ON TblAgent (HttpVerification, HttpVerifiedAt);
 
 CREATE TABLE TblIngestEvidence (
     Path                INTEGER NOT NULL,

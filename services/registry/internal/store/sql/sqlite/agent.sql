@@ -2,7 +2,9 @@ SELECT a.AgentKey, a.Name, a.NameKey, a.ReportedName, a.Hostname, a.Registration
        a.OnServiceBus, a.HttpBaseUrl, a.ReportedHttpBaseUrl, a.HttpVerifiedAt, a.HttpVerification, a.HttpVerificationDetail,
        a.LastBusHeartbeatAt, a.LastDirectHeartbeatAt, a.BootId, a.Sequence, a.ReportedAt, a.AgentVersion, a.Capabilities,
        a.IdentityConflictAt, a.CreatedAt, a.IisBindingCount, a.IisBindings IS NOT NULL,
-       a.ServerKey, s.ServerKey, s.Name, s.Url, s.Active, s.Online, strftime('%Y-%m-%dT%H:%M:%fZ', 'now')
+       a.ServerKey, s.ServerKey, s.Name, s.Url, s.Active, s.Online, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
+       e.AliveAt, e.HealthySince, e.CanaryRoundTripMs, e.OldestMessageAgeMs
 FROM TblAgent a
 LEFT JOIN TblServer s ON s.ServerKey = a.ServerKey
+LEFT JOIN TblIngestEvidence e ON e.Path = @path
 WHERE a.NameKey = @nameKey;
