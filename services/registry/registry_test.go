@@ -183,7 +183,8 @@ func TestBatchAcceptAnswersPerItem(t *testing.T) {
 		t.Fatal(err)
 	}
 	response, err := c.agents.BatchAcceptAgents(t.Context(), &registryv1.BatchAcceptAgentsRequest{Actor: "tester", Items: []*registryv1.BatchAcceptItem{
-		{Name: "bm-2", Etag: c.read(t, "bm-2").GetEtag()}, {Name: "nobody", Etag: "1-1"}, {Name: "bm-3"}, {Name: "bm-1", Etag: c.read(t, "bm-1").GetEtag()},
+		{Name: "bm-2", Etag: c.read(t, "bm-2").GetEtag()}, {Name: "nobody", Etag: "1-1"}, {Name: "bm-3"}, {Name: "", Etag: "1-1"}, {Name: strings.Repeat("x", 129), Etag: strings.Repeat("y", 129)},
+		{Name: "bm-1", Etag: c.read(t, "bm-1").GetEtag()},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +193,7 @@ func TestBatchAcceptAnswersPerItem(t *testing.T) {
 	for _, result := range response.GetResults() {
 		reasons = append(reasons, result.GetReason())
 	}
-	if want := []string{"SERVER_NOT_FOUND", "AGENT_NOT_FOUND", "ETAG_REQUIRED", ""}; !slices.Equal(reasons, want) || response.GetResults()[3].GetAgent() == nil {
+	if want := []string{"SERVER_NOT_FOUND", "AGENT_NOT_FOUND", "ETAG_REQUIRED", "INVALID_ARGUMENT", "INVALID_ARGUMENT", ""}; !slices.Equal(reasons, want) || response.GetResults()[5].GetAgent() == nil {
 		t.Fatal(reasons)
 	}
 }

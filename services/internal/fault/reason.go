@@ -79,7 +79,7 @@ var table = []row{
 	{HeartbeatStale, codes.Unavailable, http.StatusServiceUnavailable, "The agent was not heard lately", true},
 	{AgentUnreachable, codes.Unavailable, http.StatusServiceUnavailable, "The agent cannot be reached", true},
 	{BudgetTooShort, codes.DeadlineExceeded, http.StatusServiceUnavailable, "Too little time was left to send", true},
-	{OutcomeUnknown, codes.DeadlineExceeded, http.StatusServiceUnavailable, "The command may have run", false},
+	{OutcomeUnknown, codes.DeadlineExceeded, http.StatusServiceUnavailable, "It may have been carried out", false},
 	{ReadTimeout, codes.DeadlineExceeded, http.StatusServiceUnavailable, "The agent did not answer in time", false},
 	{BusUnavailable, codes.Unavailable, http.StatusServiceUnavailable, "Service Bus cannot be used", true},
 	{RegistryUnavailable, codes.Unavailable, http.StatusServiceUnavailable, "The registry cannot be reached", true},

@@ -7,7 +7,7 @@ import (
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 )
 
-// pointerOf turns a field path into the JSON pointer that a REST caller would use: names in camel case.
+// pointerOf turns a field path into the JSON pointer that a REST caller would use: names in camel case. The whole message is the empty pointer.
 func pointerOf(path []*validate.FieldPathElement) string {
 	var pointer strings.Builder
 	for _, element := range path {
@@ -24,9 +24,6 @@ func pointerOf(path []*validate.FieldPathElement) string {
 		case *validate.FieldPathElement_StringKey:
 			pointer.WriteString("/" + escape(subscript.StringKey))
 		}
-	}
-	if pointer.Len() == 0 {
-		return "/"
 	}
 	return pointer.String()
 }

@@ -15,7 +15,7 @@ func TestPointerOf(t *testing.T) {
 		return &validate.FieldPathElement{FieldName: proto.String(name), Subscript: &validate.FieldPathElement_Index{Index: index}}
 	}
 	for want, path := range map[string][]*validate.FieldPathElement{
-		"/":                      nil,
+		"":                       nil,
 		"/name":                  {field("name")},
 		"/createServer/url":      {field("create_server"), field("url")},
 		"/items/12/reportedName": {at("items", 12), field("reported_name")},

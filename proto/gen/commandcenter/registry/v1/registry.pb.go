@@ -1153,10 +1153,10 @@ func (x *BatchAcceptAgentsRequest) GetActor() string {
 	return ""
 }
 
-// BatchAcceptItem names one agent.
+// BatchAcceptItem names one agent. An item that is wrong is refused in its own result, and blocks no other.
 type BatchAcceptItem struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Name in any case.
+	// Name in any case, 1 to 128 characters.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The agent's etag as the operator saw it.
 	Etag          string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
@@ -2852,11 +2852,10 @@ const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"\x18BatchAcceptAgentsRequest\x12M\n" +
 	"\x05items\x18\x01 \x03(\v2*.commandcenter.registry.v1.BatchAcceptItemB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\x05items\x12 \n" +
 	"\x05actor\x18\x02 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x05actor\"O\n" +
-	"\x0fBatchAcceptItem\x12\x1e\n" +
-	"\x04name\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x04name\x12\x1c\n" +
-	"\x04etag\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x04etag\"c\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x05actor\"9\n" +
+	"\x0fBatchAcceptItem\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04etag\x18\x02 \x01(\tR\x04etag\"c\n" +
 	"\x19BatchAcceptAgentsResponse\x12F\n" +
 	"\aresults\x18\x01 \x03(\v2,.commandcenter.registry.v1.BatchAcceptResultR\aresults\"\x8f\x01\n" +
 	"\x11BatchAcceptResult\x12\x12\n" +
