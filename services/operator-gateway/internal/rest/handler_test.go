@@ -152,7 +152,7 @@ func TestI17_BadInputNamesTheFieldAndReachesNothing(t *testing.T) {
 		{"name too long in the path", "GET", "/api/agents/" + long + "/services", "", nil, 400, fault.InvalidArgument, "#/agent"},
 		{"name too long in the path, with a body", "POST", "/api/agents/" + long + "/services/s/restart", "{}", nil, 400, fault.InvalidArgument, "#/agent"},
 		{"name missing in the path", "GET", "/api/agents//services", "", nil, 400, fault.InvalidArgument, "#/agent"},
-		{"name too long in the body", "POST", agents, `{"name": "` + long + `"}`, nil, 400, fault.InvalidArgument, "/name"},
+		{"name too long in the body", "POST", agents, `{"httpBaseUrl": "http://a", "name": "` + long + `"}`, nil, 400, fault.InvalidArgument, "/name"},
 		{"nothing in a batch", "POST", agents + ":accept", `{"items": []}`, nil, 400, fault.InvalidArgument, "/items"},
 		{"bad UTF-8 in the path", "GET", "/api/agents/%ff/services", "", nil, 400, fault.InvalidArgument, "#/agent"},
 		{"bad UTF-8 in the query", "GET", agents + "?query=%ff", "", nil, 400, fault.InvalidArgument, "#/query"},
