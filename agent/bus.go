@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -238,12 +239,7 @@ func (b *Bus) sendReply(ctx context.Context, to *azservicebus.ReceivedMessage, r
 	e, _ := encodingOf(text(to.ContentType))
 	body, err := e.marshal(result)
 	if err == nil && len(body) > maxReply {
-		body, err = e.marshal(&agentv1.CommandResult{
-			CommandId: result.GetCommandId(), Agent: result.GetAgent(), Outcome: agentv1.Outcome_OUTCOME_FAILED,
-			StartedAt: result.GetStartedAt(), FinishedAt: result.GetFinishedAt(), Duration: result.GetDuration(),
-			Message: fmt.Sprintf("the command ended as %s, but its answer of %d bytes is longer than the %d that one message takes",
-				result.GetOutcome(), len(body), maxReply),
-		})
+		body, err = e.marshal(withoutPayload(result, len(body)))
 	}
 	if err != nil {
 		return fmt.Errorf("bus: the answer can't be encoded: %w", err)
@@ -256,6 +252,23 @@ func (b *Bus) sendReply(ctx context.Context, to *azservicebus.ReceivedMessage, r
 	return b.send(ctx, topic, &azservicebus.Message{
 		Body: body, ContentType: &contentType, CorrelationID: &id, SessionID: to.ReplyToSessionID, TimeToLive: &ttl,
 	}, replyTries)
+}
+
+// withoutPayload is an answer that is too long for one message, without what made it so. Half a list is none, so a read
+// has failed then; a write did what it did.
+func withoutPayload(result *agentv1.CommandResult, size int) *agentv1.CommandResult {
+	short := &agentv1.CommandResult{
+		CommandId: result.GetCommandId(), Agent: result.GetAgent(), Outcome: result.GetOutcome(), RefusalReason: result.GetRefusalReason(),
+		StartedAt: result.GetStartedAt(), FinishedAt: result.GetFinishedAt(), Duration: result.GetDuration(),
+	}
+	note := fmt.Sprintf("the answer of %d bytes is longer than the %d that one message takes", size, maxReply)
+	if result.GetChanges() != nil {
+		note += "; what was changed is left out"
+	} else {
+		short.Outcome = agentv1.Outcome_OUTCOME_FAILED
+	}
+	short.Message = shortened(strings.TrimPrefix(result.GetMessage()+"; "+note, "; "))
+	return short
 }
 
 func text(s *string) string {

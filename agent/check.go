@@ -62,6 +62,15 @@ func expired(cmd *agentv1.Command, spent time.Duration) *refusal {
 	}
 }
 
+// gone is why nothing is started for a caller who closed the connection: the gateway does so when the budget ends, so
+// that this shows where the time was spent before the command was seen here.
+func gone() *refusal {
+	return &refusal{
+		outcome: agentv1.Outcome_OUTCOME_EXPIRED,
+		message: "budget: the caller was gone before the command could be started; nothing was done",
+	}
+}
+
 // slotWait is how much longer a write may wait for the one before it.
 func slotWait(cmd *agentv1.Command, spent time.Duration) time.Duration {
 	return max(0, min(cmd.GetBudget().AsDuration(), slotPatience)-spent)

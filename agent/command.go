@@ -57,12 +57,12 @@ func newExecutor(cfg Config, journal journal, counters *counters) *executor {
 }
 
 // do answers a command that arrived at receivedAt, which carries a monotonic reading. Unless the answer says that
-// nothing was done, it is also in the journal. It does not end with whoever asked: a command that was begun is
-// finished.
-func (e *executor) do(cmd *agentv1.Command, receivedAt time.Time) *agentv1.CommandResult {
+// nothing was done, it is also in the journal. Nothing is started for a caller who is gone, since then the budget is
+// over; but a command that was begun is finished, whoever asked.
+func (e *executor) do(caller context.Context, cmd *agentv1.Command, receivedAt time.Time) *agentv1.CommandResult {
 	e.enter()
 	defer e.leave()
-	result := e.answer(cmd, receivedAt)
+	result := e.answer(caller, cmd, receivedAt)
 	e.counters.command(result.GetOutcome())
 	e.logger.Info("command", "command_id", cmd.GetCommandId(), "operation", operationOf(cmd).kind.String(),
 		"issued_by", cmd.GetIssuedBy(), "outcome", result.GetOutcome().String(),
@@ -71,7 +71,7 @@ func (e *executor) do(cmd *agentv1.Command, receivedAt time.Time) *agentv1.Comma
 	return result
 }
 
-func (e *executor) answer(cmd *agentv1.Command, receivedAt time.Time) *agentv1.CommandResult {
+func (e *executor) answer(caller context.Context, cmd *agentv1.Command, receivedAt time.Time) *agentv1.CommandResult {
 	if r := check(cmd, e.name); r != nil {
 		return e.refused(cmd, r)
 	}
@@ -87,6 +87,10 @@ func (e *executor) answer(cmd *agentv1.Command, receivedAt time.Time) *agentv1.C
 		return e.repeated(cmd, record, receivedAt)
 	}
 	release, r := e.admit(cmd, op, receivedAt)
+	if r == nil && caller.Err() != nil {
+		release()
+		r = gone()
+	}
 	if r != nil {
 		result := e.refused(cmd, r)
 		e.journal.forget(record, result)

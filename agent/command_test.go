@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
@@ -33,8 +34,8 @@ func inBubble(t *testing.T, test func(t *testing.T, e *executor, m *machine)) {
 
 func TestI5_WrongAgentIsRefusedAndNothingIsDone(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *executor, m *machine) {
-		expect(t, e.do(command(target("BM-2"), startService(stoppedService)), time.Now()), refused, wrongAgent)
-		expect(t, e.do(command(target("BM-2")), time.Now()), refused, wrongAgent)
+		expect(t, e.do(t.Context(), command(target("BM-2"), startService(stoppedService)), time.Now()), refused, wrongAgent)
+		expect(t, e.do(t.Context(), command(target("BM-2")), time.Now()), refused, wrongAgent)
 		if m.starts.Load()+m.reads.Load() != 0 {
 			t.Error("something was done for another agent")
 		}
@@ -46,26 +47,26 @@ func TestI13_TargetsDifferingInCaseAreThisAgent(t *testing.T) {
 	defer e.stopWork()
 	e.name = "Größe-É" // composed
 	for _, name := range []string{"Größe-É", "GRÖSSE-É", "größe-e\u0301"} {
-		expect(t, e.do(command(target(name)), time.Now()), succeeded, noReason)
+		expect(t, e.do(t.Context(), command(target(name)), time.Now()), succeeded, noReason)
 	}
-	expect(t, e.do(command(target("Grosse-E")), time.Now()), refused, wrongAgent)
+	expect(t, e.do(t.Context(), command(target("Grosse-E")), time.Now()), refused, wrongAgent)
 }
 
 func TestI5_ExpiredIsNeverStarted(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *executor, m *machine) {
 		m.Hang(stoppedService)
-		go e.do(command(startService(stoppedService)), time.Now())
+		go e.do(t.Context(), command(startService(stoppedService)), time.Now())
 		synctest.Wait() // it holds the slot
 		began := time.Now()
 		// Its budget ends while it waits.
-		expect(t, e.do(command(startService("Spooler"), budget(time.Second)), began), overdue, noReason)
+		expect(t, e.do(t.Context(), command(startService("Spooler"), budget(time.Second)), began), overdue, noReason)
 		if waited := time.Since(began); waited != time.Second {
 			t.Errorf("it waited %s", waited)
 		}
 		// Its budget was over before: it had waited for a place in the process, or a settlement.
-		expect(t, e.do(command(budget(time.Second)), time.Now().Add(-time.Second)), overdue, noReason)
-		expect(t, e.do(command(budget(0)), time.Now()), overdue, noReason)
-		expect(t, e.do(command(budget(-time.Second)), time.Now()), overdue, noReason)
+		expect(t, e.do(t.Context(), command(budget(time.Second)), time.Now().Add(-time.Second)), overdue, noReason)
+		expect(t, e.do(t.Context(), command(budget(0)), time.Now()), overdue, noReason)
+		expect(t, e.do(t.Context(), command(budget(-time.Second)), time.Now()), overdue, noReason)
 		if m.starts.Load() != 1 || m.reads.Load() != 0 {
 			t.Error("an expired command was started")
 		}
@@ -76,15 +77,15 @@ func TestI5_ExpiredIsNeverStarted(t *testing.T) {
 func TestI5_ExpiredWhenTheSlotComesFreeTooLate(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *executor, m *machine) {
 		// The write before it ends exactly when its budget does.
-		go e.do(command(startService(stoppedService)), time.Now())
+		go e.do(t.Context(), command(startService(stoppedService)), time.Now())
 		synctest.Wait()
-		got := e.do(command(startService("Spooler"), budget(time.Second)), time.Now())
+		got := e.do(t.Context(), command(startService("Spooler"), budget(time.Second)), time.Now())
 		expect(t, got, overdue, noReason)
 		if m.starts.Load() != 1 {
 			t.Error("it was started after its budget")
 		}
 		// It may have come again since, and then it is not known as begun.
-		expect(t, e.do(command(id(got.GetCommandId()), startService("Spooler")), time.Now()), succeeded, noReason)
+		expect(t, e.do(t.Context(), command(id(got.GetCommandId()), startService("Spooler")), time.Now()), succeeded, noReason)
 	})
 }
 
@@ -102,16 +103,16 @@ func TestI5_AFreeSlotDoesNotReviveAnExpiredCommand(t *testing.T) {
 func TestI5_AWriteWaitsTwoSecondsAndIsThenRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *executor, m *machine) {
 		m.Hang(stoppedService)
-		go e.do(command(startService(stoppedService)), time.Now())
+		go e.do(t.Context(), command(startService(stoppedService)), time.Now())
 		synctest.Wait()
 		began := time.Now()
-		expect(t, e.do(command(startService("Spooler")), began), refused, busy)
+		expect(t, e.do(t.Context(), command(startService("Spooler")), began), refused, busy)
 		if waited := time.Since(began); waited != 2*time.Second {
 			t.Errorf("it waited %s", waited)
 		}
 		// What it has waited since it arrived counts.
 		began = time.Now()
-		expect(t, e.do(command(startService("Spooler")), began.Add(-1500*time.Millisecond)), refused, busy)
+		expect(t, e.do(t.Context(), command(startService("Spooler")), began.Add(-1500*time.Millisecond)), refused, busy)
 		if waited := time.Since(began); waited != 500*time.Millisecond {
 			t.Errorf("it waited %s", waited)
 		}
@@ -122,12 +123,28 @@ func TestI5_AWriteWaitsTwoSecondsAndIsThenRefused(t *testing.T) {
 	})
 }
 
+func TestI5_NothingIsStartedForACallerWhoIsGone(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *executor, m *machine) {
+		caller, leave := context.WithCancel(t.Context())
+		go e.do(t.Context(), command(startService(stoppedService)), time.Now())
+		synctest.Wait()
+		waiting := command(startService("Spooler"))
+		time.AfterFunc(time.Second/2, leave) // while the write before it still runs
+		expect(t, e.do(caller, waiting, time.Now()), overdue, noReason)
+		if got := m.starts.Load(); got != 1 {
+			t.Errorf("%d were started", got)
+		}
+		// Nothing was done, so it may come again.
+		expect(t, e.do(t.Context(), waiting, time.Now()), succeeded, noReason)
+	})
+}
+
 func TestWritesRunOneAtATime(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *executor, m *machine) {
 		services := []string{stoppedService, "Spooler", "W3SVC", "WAS"} // the first takes a second, the rest run already
 		var all sync.WaitGroup
 		for _, s := range services {
-			all.Go(func() { expect(t, e.do(command(startService(s)), time.Now()), succeeded, noReason) })
+			all.Go(func() { expect(t, e.do(t.Context(), command(startService(s)), time.Now()), succeeded, noReason) })
 		}
 		all.Wait()
 		if m.starts.Load() != int64(len(services)) || m.atOnce.Load() != 1 {
@@ -140,15 +157,15 @@ func TestReadsDoNotWaitForWrites(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *executor, m *machine) {
 		m.Hang(stoppedService)
 		for range maxWaitingWrites {
-			go e.do(command(startService(stoppedService)), time.Now())
+			go e.do(t.Context(), command(startService(stoppedService)), time.Now())
 		}
 		synctest.Wait()
 		began := time.Now()
-		expect(t, e.do(command(), began), succeeded, noReason)
+		expect(t, e.do(t.Context(), command(), began), succeeded, noReason)
 		if time.Since(began) != 0 {
 			t.Error("a read waited for a write")
 		}
-		expect(t, e.do(command(startService("W3SVC")), time.Now()), refused, busy) // no place to wait is left
+		expect(t, e.do(t.Context(), command(startService("W3SVC")), time.Now()), refused, busy) // no place to wait is left
 		if time.Since(began) != 0 {
 			t.Error("a write waited in a place that it was refused")
 		}
@@ -161,10 +178,10 @@ func TestI3_ARepeatedCommandIsAnsweredWithTheFirstOutcome(t *testing.T) {
 		same := command(startService(stoppedService))
 		again := command(startService(stoppedService), id(strings.ToUpper(same.GetCommandId())))
 		first := make(chan *agentv1.CommandResult, 1)
-		go func() { first <- e.do(same, time.Now()) }()
+		go func() { first <- e.do(t.Context(), same, time.Now()) }()
 		synctest.Wait()
-		second := e.do(again, time.Now()) // while the first runs
-		third := e.do(same, time.Now())   // and after it
+		second := e.do(t.Context(), again, time.Now()) // while the first runs
+		third := e.do(t.Context(), same, time.Now())   // and after it
 		expect(t, second, succeeded, noReason)
 		if want := <-first; second.GetStartedAt().AsTime() != want.GetStartedAt().AsTime() || third != want {
 			t.Error("the repeats were not answered with what became of the first")
@@ -174,8 +191,8 @@ func TestI3_ARepeatedCommandIsAnsweredWithTheFirstOutcome(t *testing.T) {
 		}
 		// Reads too.
 		read := command()
-		expect(t, e.do(read, time.Now()), succeeded, noReason)
-		expect(t, e.do(read, time.Now()), succeeded, noReason)
+		expect(t, e.do(t.Context(), read, time.Now()), succeeded, noReason)
+		expect(t, e.do(t.Context(), read, time.Now()), succeeded, noReason)
 		if m.reads.Load() != 1 {
 			t.Errorf("a repeated read ran %d times", m.reads.Load())
 		}
@@ -186,10 +203,10 @@ func TestI3_ARepeatGivesUpWithItsBudget(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *executor, m *machine) {
 		m.Hang(stoppedService)
 		same := command(startService(stoppedService))
-		go e.do(same, time.Now())
+		go e.do(t.Context(), same, time.Now())
 		synctest.Wait()
 		began := time.Now()
-		expect(t, e.do(command(id(same.GetCommandId()), startService(stoppedService), budget(3*time.Second)), began), refused, alreadyBegun)
+		expect(t, e.do(t.Context(), command(id(same.GetCommandId()), startService(stoppedService), budget(3*time.Second)), began), refused, alreadyBegun)
 		if waited := time.Since(began); waited != 3*time.Second {
 			t.Errorf("it waited %s", waited)
 		}
@@ -200,8 +217,8 @@ func TestI3_ARepeatGivesUpWithItsBudget(t *testing.T) {
 func TestAnIDOfAnotherCommandIsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *executor, m *machine) {
 		first := command(startService(stoppedService))
-		expect(t, e.do(first, time.Now()), succeeded, noReason)
-		expect(t, e.do(command(id(first.GetCommandId()), startService("Spooler")), time.Now()), refused, invalid)
+		expect(t, e.do(t.Context(), first, time.Now()), succeeded, noReason)
+		expect(t, e.do(t.Context(), command(id(first.GetCommandId()), startService("Spooler")), time.Now()), refused, invalid)
 		if m.starts.Load() != 1 {
 			t.Error("another command ran under the id of the first")
 		}
@@ -211,13 +228,13 @@ func TestAnIDOfAnotherCommandIsRefused(t *testing.T) {
 func TestARefusedCommandMayComeAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *executor, m *machine) {
 		m.Hang(stoppedService)
-		go e.do(command(startService(stoppedService)), time.Now())
+		go e.do(t.Context(), command(startService(stoppedService)), time.Now())
 		synctest.Wait()
 		second := command(startService("Spooler"))
-		expect(t, e.do(second, time.Now()), refused, busy)
+		expect(t, e.do(t.Context(), second, time.Now()), refused, busy)
 		m.Release(stoppedService)
 		time.Sleep(2 * time.Second) // fake: until the first is done
-		expect(t, e.do(second, time.Now()), succeeded, noReason)
+		expect(t, e.do(t.Context(), second, time.Now()), succeeded, noReason)
 	})
 }
 
@@ -226,16 +243,16 @@ func TestDrainingRefusesAndFinishes(t *testing.T) {
 		running, waiting := make(chan *agentv1.CommandResult, 1), make(chan *agentv1.CommandResult, 1)
 		repeated := make(chan *agentv1.CommandResult, 1)
 		cmd := command(startService(stoppedService))
-		go func() { running <- e.do(cmd, time.Now()) }()
+		go func() { running <- e.do(t.Context(), cmd, time.Now()) }()
 		synctest.Wait()
-		go func() { waiting <- e.do(command(startService("Spooler")), time.Now()) }()
+		go func() { waiting <- e.do(t.Context(), command(startService("Spooler")), time.Now()) }()
 		synctest.Wait()
 		drained := make(chan struct{})
 		go func() { e.drain(10 * time.Second); close(drained) }()
 		synctest.Wait()
 		expect(t, <-waiting, refused, draining)
-		expect(t, e.do(command(), time.Now()), refused, draining)
-		go func() { repeated <- e.do(cmd, time.Now()) }()
+		expect(t, e.do(t.Context(), command(), time.Now()), refused, draining)
+		go func() { repeated <- e.do(t.Context(), cmd, time.Now()) }()
 		expect(t, <-running, succeeded, noReason)
 		expect(t, <-repeated, succeeded, noReason)
 		<-drained
@@ -249,7 +266,7 @@ func TestDrainingEndsWithTheGrace(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *executor, m *machine) {
 		m.Hang(stoppedService)
 		running := make(chan *agentv1.CommandResult, 1)
-		go func() { running <- e.do(command(startService(stoppedService)), time.Now()) }()
+		go func() { running <- e.do(t.Context(), command(startService(stoppedService)), time.Now()) }()
 		synctest.Wait()
 		began := time.Now()
 		e.drain(10 * time.Second)
@@ -269,7 +286,7 @@ func TestWritesEndWithTheirTimeout(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *executor, m *machine) {
 		m.Hang(stoppedService)
 		began := time.Now()
-		expect(t, e.do(command(startService(stoppedService)), began), failed, noReason)
+		expect(t, e.do(t.Context(), command(startService(stoppedService)), began), failed, noReason)
 		if took := time.Since(began); took != 5*time.Minute {
 			t.Errorf("it took %s", took)
 		}
@@ -279,12 +296,12 @@ func TestWritesEndWithTheirTimeout(t *testing.T) {
 
 func TestOutcomesOfTheHost(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *executor, m *machine) {
-		expect(t, e.do(command(startService("nothing of that name")), time.Now()), notFound, noReason)
-		expect(t, e.do(command(startService("RemoteRegistry")), time.Now()), failed, noReason)
+		expect(t, e.do(t.Context(), command(startService("nothing of that name")), time.Now()), notFound, noReason)
+		expect(t, e.do(t.Context(), command(startService("RemoteRegistry")), time.Now()), failed, noReason)
 		m.panics = true
-		expect(t, e.do(command(startService("Spooler")), time.Now()), failed, noReason)
+		expect(t, e.do(t.Context(), command(startService("Spooler")), time.Now()), failed, noReason)
 		m.panics = false
-		expect(t, e.do(command(startService("Spooler")), time.Now()), succeeded, noReason) // the slot is free again
+		expect(t, e.do(t.Context(), command(startService("Spooler")), time.Now()), succeeded, noReason) // the slot is free again
 	})
 }
 
@@ -299,7 +316,7 @@ func TestI17_BadCommandsAreRefusedByField(t *testing.T) {
 			"service":      startService(""),
 			"service ":     startService(strings.Repeat("x", 257)),
 		} {
-			got := e.do(command(change), time.Now())
+			got := e.do(t.Context(), command(change), time.Now())
 			expect(t, got, refused, invalid)
 			if !strings.Contains(got.GetMessage(), strings.Trim(field, " :")) {
 				t.Errorf("%q does not name %s", got.GetMessage(), field)
@@ -382,7 +399,7 @@ func TestAFullJournalRunsNothing(t *testing.T) {
 		full := newMemory()
 		full.limits[1].count = 0
 		e.journal = full
-		expect(t, e.do(command(startService("Spooler")), time.Now()), refused, noJournal)
+		expect(t, e.do(t.Context(), command(startService("Spooler")), time.Now()), refused, noJournal)
 		if m.starts.Load() != 0 {
 			t.Error("it ran unrecorded")
 		}
@@ -412,7 +429,7 @@ func FuzzCommand(f *testing.F) {
 		if err != nil {
 			return
 		}
-		result := e.do(cmd, time.Now())
+		result := e.do(t.Context(), cmd, time.Now())
 		if result.GetOutcome() == agentv1.Outcome_OUTCOME_UNSPECIFIED || len([]rune(result.GetMessage())) > maxMessageLength {
 			t.Errorf("answered with %v", result)
 		}

@@ -26,6 +26,7 @@ const (
 	httpHeaderTimeout = 5 * time.Second
 	httpReadTimeout   = 10 * time.Second // header and body
 	httpIdleTimeout   = 2 * time.Minute
+	closeNotice       = 20 * time.Millisecond
 	httpStopTimeout   = 3 * time.Second // for answers on their way out; commands were drained before
 )
 
@@ -150,12 +151,26 @@ func (a *Agent) handler(ctx context.Context) http.Handler {
 				refuse(agentv1.RefusalReason_REFUSAL_REASON_INVALID, "%s", err)))
 			return
 		}
-		result := a.executor.do(cmd, receivedAt)
+		if operationOf(cmd).write() {
+			awaitClose(r.Context())
+		}
+		result := a.executor.do(r.Context(), cmd, receivedAt)
 		if a.speak(r.Context(), ctx) {
 			a.write(w, http.StatusOK, e, result)
 		}
 	})
 	return mux
+}
+
+// awaitClose gives the server the moment it needs after a body's end to notice that the connection was closed. A
+// request may have waited long before anybody here saw it, and only this tells.
+func awaitClose(caller context.Context) {
+	timer := time.NewTimer(closeNotice)
+	defer timer.Stop()
+	select {
+	case <-caller.Done():
+	case <-timer.C:
+	}
 }
 
 // speak waits while Faults mute the agent, until the caller is gone or the agent stops.

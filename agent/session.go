@@ -181,7 +181,7 @@ func (t *taker) handle(ctx context.Context, in inbox, m *azservicebus.ReceivedMe
 	}
 	t.answering.Go(func() {
 		if undecodable == nil {
-			t.reply(ctx, m, t.agent.executor.do(cmd, receivedAt))
+			t.reply(ctx, m, t.agent.executor.do(context.Background(), cmd, receivedAt))
 			return
 		}
 		t.agent.cfg.Logger.Warn("a command can't be read; it was dead-lettered", "command_id", m.MessageID, "error", undecodable)

@@ -3,7 +3,9 @@ package agent
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -544,6 +546,62 @@ func TestCommandsOverHTTP(t *testing.T) {
 	}
 	if m.starts.Load() != 0 {
 		t.Error("something was done")
+	}
+}
+
+// A request may wait where nobody sees it, because the process or the machine stood still. When it is seen at last, the
+// caller has closed the connection.
+func TestI5_ARequestThatWaitedUnseenIsNotStarted(t *testing.T) {
+	m := quick()
+	a, err := New(Config{Name: "BM-1", Host: m, HTTP: &HTTPConfig{Listen: "127.0.0.1:0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := jsonEncoding.marshal(command(startService(stoppedService)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", a.listener.Addr().String()) // the kernel takes it, before anybody serves
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(conn, "POST /agent/v1/commands HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	_ = conn.Close()
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-ended })
+	eventually(t, func() bool { return a.Stats().Expired == 1 })
+	if got := m.starts.Load(); got != 0 {
+		t.Errorf("%d were started", got)
+	}
+}
+
+func TestAWriteThatSucceededIsNoFailureForItsLongAnswer(t *testing.T) {
+	long := make([]*agentv1.Change, 20_000)
+	for i := range long {
+		long[i] = &agentv1.Change{Subject: "package", After: "installed"}
+	}
+	for _, row := range []struct {
+		result, want *agentv1.CommandResult
+	}{
+		{
+			&agentv1.CommandResult{Outcome: succeeded, Payload: &agentv1.CommandResult_Changes{Changes: &agentv1.Changes{Changes: long}}},
+			&agentv1.CommandResult{Outcome: succeeded, Message: "what was changed is left out"},
+		},
+		{
+			&agentv1.CommandResult{Outcome: failed, Message: "the last one", Payload: &agentv1.CommandResult_Changes{Changes: &agentv1.Changes{Changes: long}}},
+			&agentv1.CommandResult{Outcome: failed, Message: "the last one; "},
+		},
+		{
+			&agentv1.CommandResult{Outcome: succeeded, Payload: &agentv1.CommandResult_Services{Services: &agentv1.Services{}}},
+			&agentv1.CommandResult{Outcome: failed, Message: "longer than"},
+		},
+	} {
+		got := withoutPayload(row.result, 1<<20)
+		if got.GetOutcome() != row.want.GetOutcome() || !strings.Contains(got.GetMessage(), row.want.GetMessage()) || got.GetPayload() != nil {
+			t.Errorf("%v", got)
+		}
 	}
 }
 

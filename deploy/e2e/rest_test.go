@@ -2,10 +2,13 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/commandcenter/fleet/deploy/local"
 	"github.com/commandcenter/fleet/deploy/story"
@@ -92,6 +95,54 @@ func TestI13_NamesInPathsAreTakenAsTheyAre(t *testing.T) {
 				t.Fatalf("%d %s %v", route.Status, route.Raw, err)
 			}
 		})
+	}
+}
+
+// A write that is asked for again under its key runs once, whichever transport it takes.
+func TestI3_ARepeatedKeyRunsTheCommandOnce(t *testing.T) {
+	world := world(t)
+	heard(t, world, story.Bus)
+	base, err := world.Fleet.HTTPBaseURL(story.HTTP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := func(answer story.Answer, err error) {
+		if err != nil || answer.Status != http.StatusOK {
+			t.Fatalf("%d %s %v", answer.Status, answer.Raw, err)
+		}
+	}
+	shown, err := world.Client.Do(t.Context(), http.MethodGet, "/api/config/agents/"+story.Bus, nil, "")
+	accepted(shown, err)
+	server := map[string]any{"url": "https://x.example.test"}
+	accepted(world.Client.Do(t.Context(), http.MethodPost, "/api/config/agents/"+story.Bus+":accept", map[string]any{"createServer": server}, shown.Text("etag")))
+	accepted(world.Client.Do(t.Context(), http.MethodPost, "/api/config/agents", map[string]any{"name": story.HTTP, "httpBaseUrl": base, "createServer": server}, ""))
+	for _, agent := range []string{story.Bus, story.HTTP} {
+		key := uuid.NewString()
+		restart := func(service string) (int, map[string]any) {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, world.Client.Base+"/api/agents/"+agent+"/services/"+service+"/restart", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Idempotency-Key", key)
+			response, err := world.Client.HTTP.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			var body map[string]any
+			if err := json.NewDecoder(response.Body).Decode(&body); err != nil {
+				t.Fatal(err)
+			}
+			return response.StatusCode, body
+		}
+		status, first := restart("W3SVC")
+		again, second := restart("W3SVC")
+		if status != 200 || again != 200 || first["commandId"] != key || first["startedAt"] == nil || first["startedAt"] != second["startedAt"] {
+			t.Errorf("%s: %d %v, then %d %v", agent, status, first, again, second)
+		}
+		if status, other := restart("WAS"); status != 409 || other["reason"] != "COMMAND_REFUSED" {
+			t.Errorf("%s: another command under the key: %d %v", agent, status, other)
+		}
 	}
 }
 

@@ -1,22 +1,18 @@
 package local
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/commandcenter/fleet/agent/fleet"
 	"github.com/commandcenter/fleet/deploy/story"
 )
-
-// lateReplies is the gateway's counter of replies that came after their command was answered as unknown.
-const lateReplies = "commandcenter_gateway_late_replies_total"
 
 // StartStory starts a fresh system for the story: nobody accepted, and times short enough to be watched.
 func StartStory(ctx context.Context, dir string) (story.World, func(), error) {
@@ -48,36 +44,21 @@ func StartStory(ctx context.Context, dir string) (story.World, func(), error) {
 	return story.World{
 		Client: story.Client{Base: system.REST, HTTP: &http.Client{Timeout: 30 * time.Second}},
 		Fleet:  system.Fleet,
-		LateReplies: func(ctx context.Context) (int, error) {
-			return readCounter(ctx, "http://"+system.Metrics["operator-gateway"]+"/metrics", lateReplies)
-		},
+		LateReply: func(commandID string) (string, error) { return logged(log.Name(), "late reply", commandID) },
 		Wait: 30 * time.Second,
 	}, stop, nil
 }
 
-// readCounter sums a counter over its labels, as a Prometheus scrape shows it; zero before its first count.
-func readCounter(ctx context.Context, url, name string) (int, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+// logged is the first line of a log that holds all the texts; empty while there is none.
+func logged(path string, texts ...string) (string, error) {
+	content, err := os.ReadFile(path)
 	if err != nil {
-		return 0, err
+		return "", err
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	defer response.Body.Close()
-	sum := 0.0
-	lines := bufio.NewScanner(response.Body)
-	for lines.Scan() {
-		series, value, found := strings.Cut(lines.Text(), " ")
-		if family, _, _ := strings.Cut(series, "{"); !found || family != name {
-			continue
+	for line := range strings.Lines(string(content)) {
+		if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) }) {
+			return strings.TrimSpace(line), nil
 		}
-		number, err := strconv.ParseFloat(value, 64)
-		if err != nil {
-			return 0, err
-		}
-		sum += number
 	}
-	return int(sum), lines.Err()
+	return "", nil
 }

@@ -181,7 +181,7 @@ func (t *teller) neverAnswers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if answer.Text("commandId") == "" {
+	if t.unanswered = answer.Text("commandId"); t.unanswered == "" {
 		return errors.New("the answer does not name the command")
 	}
 	after, err := t.Fleet.HTTPCommands(Both)
@@ -196,19 +196,15 @@ func (t *teller) neverAnswers(ctx context.Context) error {
 }
 
 func (t *teller) lateReply(ctx context.Context) error {
-	before, err := t.LateReplies(ctx)
-	if err != nil {
-		return err
-	}
 	if err := t.Fleet.Answer(Both); err != nil {
 		return err
 	}
-	return t.until(ctx, "the late reply is counted", func() (bool, error) {
-		now, err := t.LateReplies(ctx)
-		if err == nil && now > before {
-			_, _ = fmt.Fprintf(t.out, "  late replies: %d before, %d after\n", before, now)
+	return t.until(ctx, "the late reply is logged", func() (bool, error) {
+		line, err := t.LateReply(t.unanswered)
+		if line != "" {
+			_, _ = fmt.Fprintf(t.out, "  in the gateway's log: %s\n", line)
 		}
-		return now > before, err
+		return line != "", err
 	})
 }
 

@@ -39,8 +39,8 @@ type Fleet interface {
 type World struct {
 	Client Client
 	Fleet  Fleet
-	// LateReplies reads the gateway's count of late replies from its metrics.
-	LateReplies func(context.Context) (int, error)
+	// LateReply tells the gateway's log line of a late reply to a command; empty while there is none.
+	LateReply func(commandID string) (string, error)
 	// Wait bounds each wait for something to become true.
 	Wait time.Duration
 }
@@ -73,8 +73,9 @@ type step struct {
 
 type teller struct {
 	World
-	out    io.Writer
-	result Result
+	out        io.Writer
+	result     Result
+	unanswered string // the command whose answer the agent kept to itself
 }
 
 // want is what a step expects of an answer: its status, and texts that its body must hold.

@@ -54,7 +54,8 @@ func dialBus(ctx context.Context, cfg Config) (*busClients, error) {
 	clients := &busClients{commands, replies}
 	checking, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	err = errors.Join(commands.CheckSend(checking, cfg.Bus.Topics.Commands), replies.CheckSend(checking, cfg.Bus.Topics.Replies))
+	err = errors.Join(commands.CheckSend(checking, cfg.Bus.Topics.Commands), replies.CheckSend(checking, cfg.Bus.Topics.Replies),
+		replies.CheckSession(checking, cfg.Bus.Topics.Replies, cfg.Bus.Subscriptions.Replies))
 	var access *servicebus.AccessError
 	if errors.As(err, &access) {
 		clients.close()

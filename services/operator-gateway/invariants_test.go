@@ -103,6 +103,20 @@ func TestEveryRouteCarriesItsOperation(t *testing.T) {
 	}
 }
 
+func TestI3_TheCallersKeyReachesTheAgent(t *testing.T) {
+	const key = "6f1c1a52-0b3e-4f0a-9d57-1c2e3f4a5b6c"
+	agent := startAgent(t, "BM-01")
+	g := startGateway(t, startRegistry(t, overHTTP(agent, accepted)), nil)
+	answered := g.do("POST", "/api/agents/BM-01/services/W3SVC/restart", "", "Idempotency-Key", key)
+	if sent := agent.commands(); answered.status != 200 || answered.fields["commandId"] != key || len(sent) != 1 || sent[0].GetCommandId() != key {
+		t.Errorf("%d %s", answered.status, answered.body)
+	}
+	answered = g.do("POST", "/api/agents/BM-01/services/W3SVC/restart", "", "Idempotency-Key", "order-17")
+	if sent := agent.commands(); answered.status != 400 || !strings.Contains(answered.body, "#/Idempotency-Key") || len(sent) != 0 {
+		t.Errorf("%d %s, %d commands", answered.status, answered.body, len(sent))
+	}
+}
+
 func TestI10_ActiveAndOnlineBlockNoCommand(t *testing.T) {
 	agent := startAgent(t, "BM-01")
 	registry := startRegistry(t, overHTTP(agent, accepted))

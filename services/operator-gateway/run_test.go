@@ -13,6 +13,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
@@ -22,6 +23,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	emulator "github.com/commandcenter/fleet/servicebus-emulator"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -96,6 +99,35 @@ func TestWithoutABusAgentsOnHTTPAreServed(t *testing.T) {
 			}
 			if status := g.readyz(); status != 200 {
 				t.Errorf("not ready: %d", status)
+			}
+		})
+	}
+}
+
+// What the gateway lacks on the bus ends its start, and is named.
+func TestI17_WhatIsMissingOnTheBusEndsTheStart(t *testing.T) {
+	t.Parallel()
+	sessions := emulator.SubscriptionProperties{RequiresSession: true}
+	commands := emulator.Topic{Name: "agent-commands", Subscriptions: []emulator.Subscription{{Name: "agents", Properties: sessions}}}
+	for name, row := range map[string]struct {
+		topics []emulator.Topic
+		want   string
+	}{
+		"no commands topic":       {[]emulator.Topic{{Name: "agent-replies", Subscriptions: []emulator.Subscription{{Name: "gateways", Properties: sessions}}}}, "topic agent-commands"},
+		"no replies topic":        {[]emulator.Topic{commands}, "topic agent-replies"},
+		"no replies subscription": {[]emulator.Topic{commands, {Name: "agent-replies"}}, "subscription agent-replies/gateways"},
+		"no sessions":             {[]emulator.Topic{commands, {Name: "agent-replies", Subscriptions: []emulator.Subscription{{Name: "gateways"}}}}, "subscription agent-replies/gateways"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bus, err := emulator.Start(emulator.Config{UserConfig: emulator.UserConfig{Namespaces: []emulator.Namespace{{Topics: row.topics}}}}, emulator.Options{})
+			check(t, err)
+			defer bus.Close() //nolint:errcheck // a test
+			cfg := DefaultConfig()
+			cfg.REST.Listen, cfg.GRPC.Listen, cfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+			cfg.Bus.ConnectionString.Set(bus.ConnectionString())
+			cfg.Logger = slog.New(slog.DiscardHandler)
+			if err := Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), row.want) {
+				t.Error(err)
 			}
 		})
 	}

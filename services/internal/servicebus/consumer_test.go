@@ -333,6 +333,7 @@ func TestI17_MissingEntitiesAreNamed(t *testing.T) {
 		"subscription t/nope": client.CheckListen(within(t), "t", "nope"),
 		"subscription nope/s": client.CheckListen(within(t), "nope", "s"),
 		"topic nope":          client.CheckSend(within(t), "nope"),
+		"subscription t/none": client.CheckSession(within(t), "t", "none"),
 	} {
 		var access *AccessError
 		if !errors.As(err, &access) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "does not exist") {
@@ -360,11 +361,25 @@ func TestI17_MissingRightsAreNamed(t *testing.T) {
 			t.Errorf("%s: %v", right, err)
 		}
 	}
+	var access *AccessError
+	if err := client.CheckSession(within(t), "t", "s"); !errors.As(err, &access) || !strings.Contains(err.Error(), "lacks the right Listen") {
+		t.Error(err)
+	}
 }
 
 func TestI17_SessionsWhereNoneAreWanted(t *testing.T) {
 	e := start(t, heartbeats(emulator.SubscriptionProperties{RequiresSession: true}))
 	err := dial(t, e).CheckListen(within(t), "t", "s")
+	var access *AccessError
+	if !errors.As(err, &access) || !strings.Contains(err.Error(), "subscription t/s") {
+		t.Errorf("%v", err)
+	}
+	check(t, dial(t, e).CheckSession(within(t), "t", "s"))
+}
+
+func TestI17_NoSessionsWhereTheyAreWanted(t *testing.T) {
+	e := start(t, heartbeats(emulator.SubscriptionProperties{}))
+	err := dial(t, e).CheckSession(within(t), "t", "s")
 	var access *AccessError
 	if !errors.As(err, &access) || !strings.Contains(err.Error(), "subscription t/s") {
 		t.Errorf("%v", err)

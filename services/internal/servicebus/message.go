@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/google/uuid"
 	"github.com/Azure/go-amqp"
 )
 
@@ -79,6 +80,18 @@ func (c *Client) CheckListen(ctx context.Context, topic, subscription string) er
 	defer closeReceiver(receiver)
 	_, err = receiver.PeekMessages(ctx, 1, nil)
 	return Access(err, "Listen", "subscription "+topic+"/"+subscription)
+}
+
+// CheckSession takes a session of its own of a subscription, for a moment.
+func (c *Client) CheckSession(ctx context.Context, topic, subscription string) error {
+	receiver, err := c.sdk.AcceptSessionForSubscription(ctx, topic, subscription, "check-"+uuid.NewString(), nil)
+	if err != nil {
+		return Access(err, "Listen", "subscription "+topic+"/"+subscription)
+	}
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	defer cancel()
+	_ = receiver.Close(closing)
+	return nil
 }
 
 func closeReceiver(receiver *azservicebus.Receiver) {

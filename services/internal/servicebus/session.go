@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
@@ -18,6 +17,8 @@ const (
 	sessionBatch = 256
 	// renewInterval keeps the session's lock, which lasts 60 s by default.
 	renewInterval = 15 * time.Second
+	// renewRetry is after what time a renewal that failed is tried again, and renewGrace for how long.
+	renewRetry, renewGrace = 2 * time.Second, 45 * time.Second
 )
 
 // Session is one session of a subscription, held as long as possible.
@@ -77,43 +78,82 @@ func (s *Session) accept(ctx context.Context) (*azservicebus.SessionReceiver, er
 	return receiver, Access(err, "Listen", "subscription "+s.Topic+"/"+s.Subscription)
 }
 
-// receive delivers until the session is lost, and says why it was.
-func (s *Session) receive(ctx context.Context, receiver *azservicebus.SessionReceiver) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	var keeper sync.WaitGroup
-	defer keeper.Wait()
-	defer cancel(nil)
-	keeper.Go(func() { s.keepLock(ctx, receiver, cancel) })
+// sessionReceiver is what is used of an *azservicebus.SessionReceiver, by one goroutine at a time.
+type sessionReceiver interface {
+	ReceiveMessages(ctx context.Context, most int, options *azservicebus.ReceiveMessagesOptions) ([]*ReceivedMessage, error)
+	RenewSessionLock(ctx context.Context, options *azservicebus.RenewSessionLockOptions) error
+	Close(ctx context.Context) error
+}
+
+// receive delivers until the session is lost, and says why it was. Between receives it renews the lock.
+func (s *Session) receive(ctx context.Context, receiver sessionReceiver) error {
+	lock := sessionLock{renewedAt: time.Now(), renewAt: time.Now().Add(renewInterval)}
+	heardAt := time.Now()
 	for {
-		messages, err := s.next(ctx, receiver)
+		messages, err := s.next(ctx, receiver, lock.renewAt, heardAt)
 		for _, message := range messages {
 			s.Deliver(message)
 		}
+		if len(messages) > 0 {
+			heardAt = time.Now()
+		}
 		switch {
 		case ctx.Err() != nil:
-			return context.Cause(ctx)
+			return ctx.Err()
 		case len(messages) > 0:
 		case errors.Is(err, context.DeadlineExceeded):
-			return fmt.Errorf("nothing came within %s", s.Silence)
+			if s.Silence > 0 && time.Since(heardAt) >= s.Silence {
+				return fmt.Errorf("nothing came within %s", s.Silence)
+			}
 		case err != nil:
 			return err
 		default: // The SDK comes back with nothing and no error after a lost link; the session may be another's by now.
 			return errors.New("the link was lost")
 		}
+		if err := s.renew(ctx, receiver, &lock); err != nil {
+			return err
+		}
 	}
 }
 
-func (s *Session) next(ctx context.Context, receiver *azservicebus.SessionReceiver) ([]*ReceivedMessage, error) {
-	if s.Silence > 0 {
-		bounded, cancel := context.WithTimeout(ctx, s.Silence)
-		defer cancel()
-		ctx = bounded
+// next waits for messages until the lock is to be renewed or the silence has lasted too long.
+func (s *Session) next(ctx context.Context, receiver sessionReceiver, renewAt, heardAt time.Time) ([]*ReceivedMessage, error) {
+	until := renewAt
+	if silent := heardAt.Add(s.Silence); s.Silence > 0 && silent.Before(until) {
+		until = silent
 	}
-	return receiver.ReceiveMessages(ctx, sessionBatch, &azservicebus.ReceiveMessagesOptions{TimeAfterFirstMessage: time.Nanosecond})
+	bounded, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	return receiver.ReceiveMessages(bounded, sessionBatch, &azservicebus.ReceiveMessagesOptions{TimeAfterFirstMessage: time.Nanosecond})
+}
+
+// sessionLock is when the lock was renewed and when it is to be.
+type sessionLock struct{ renewedAt, renewAt time.Time }
+
+// renew keeps the lock when it is time to. A renewal that fails is tried again while the lock may yet be held: a busy broker is
+// no reason to give the session up.
+func (s *Session) renew(ctx context.Context, receiver sessionReceiver, lock *sessionLock) error {
+	if time.Now().Before(lock.renewAt) {
+		return nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	err := receiver.RenewSessionLock(bounded, nil)
+	now := time.Now()
+	if err == nil {
+		lock.renewedAt, lock.renewAt = now, now.Add(renewInterval)
+		return nil
+	}
+	if lockLost(err) || now.Sub(lock.renewedAt) >= renewGrace {
+		return fmt.Errorf("its lock could not be renewed: %w", err)
+	}
+	s.Logger.Warn("the lock of the replies session could not be renewed; it is tried again", "session", s.ID, "again_in", renewRetry, "error", err)
+	lock.renewAt = now.Add(renewRetry)
+	return nil
 }
 
 // leave gives the session up, and delivers what had arrived by then: it is deleted at the broker already.
-func (s *Session) leave(ctx context.Context, receiver *azservicebus.SessionReceiver) {
+func (s *Session) leave(ctx context.Context, receiver sessionReceiver) {
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	_ = receiver.Close(closing)
@@ -123,25 +163,6 @@ func (s *Session) leave(ctx context.Context, receiver *azservicebus.SessionRecei
 			s.Deliver(message)
 		}
 		if err != nil || len(messages) == 0 {
-			return
-		}
-	}
-}
-
-func (s *Session) keepLock(ctx context.Context, receiver *azservicebus.SessionReceiver, lost context.CancelCauseFunc) {
-	ticker := time.NewTicker(renewInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		bounded, cancel := context.WithTimeout(ctx, settleTimeout)
-		err := receiver.RenewSessionLock(bounded, nil)
-		cancel()
-		if err != nil && ctx.Err() == nil {
-			lost(fmt.Errorf("its lock could not be renewed: %w", err))
 			return
 		}
 	}

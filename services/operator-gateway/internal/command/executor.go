@@ -76,19 +76,27 @@ type run struct {
 	readAt    time.Time // when the read was asked for that the decision rests on; the decision is as old
 }
 
-// Execute carries out one command; operation holds nothing but the operation. Errors are *fault.Error.
+// Execute carries out one command; operation holds the operation, and the command's id where the caller chose it. Errors are
+// *fault.Error.
 func (e *Executor) Execute(ctx context.Context, principal, agent string, operation *agentv1.Command) (Result, error) {
 	kind := kindOf(operation)
 	r := &run{Executor: e, principal: principal, name: agent, kind: kind, write: isWrite(kind), command: proto.CloneOf(operation)}
-	r.command.CommandId, r.command.IssuedBy = uuid.NewString(), principal
+	r.command.IssuedBy = principal
+	if r.command.GetCommandId() == "" {
+		r.command.CommandId = uuid.NewString()
+	}
 	startedAt := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, e.Budgets.of(ctx, r.write, startedAt))
 	defer cancel()
 	e.Metrics.InFlight.Inc()
-	result, err := r.execute(ctx)
-	e.Metrics.InFlight.Dec()
-	r.record(ctx, time.Since(startedAt), err)
-	if err != nil {
+	// What panics is on record too.
+	var err error = r.fault(fault.Internal, "the gateway failed while the command was under way; whether it was sent is not known")
+	defer func() {
+		e.Metrics.InFlight.Dec()
+		r.record(ctx, time.Since(startedAt), err)
+	}()
+	result, failure := r.execute(ctx)
+	if err = failure; err != nil {
 		return Result{}, err
 	}
 	return result, nil

@@ -189,6 +189,31 @@ func TestExecuteSendsOnceAndAudits(t *testing.T) {
 	}
 }
 
+func TestACommandKeepsTheIDItsCallerChose(t *testing.T) {
+	b := newBench(onBus())
+	operation := restart()
+	operation.CommandId = "6f1c1a52-0b3e-4f0a-9d57-1c2e3f4a5b6c"
+	result, err := b.Execute(t.Context(), "alice", "BM-0042", operation)
+	if err != nil || b.bus.sent[0].GetCommandId() != operation.GetCommandId() || result.CommandID != operation.GetCommandId() {
+		t.Errorf("%+v, %v, %v", result, b.bus.sent, err)
+	}
+}
+
+func TestAPanicIsOnRecordToo(t *testing.T) {
+	b := newBench(onBus())
+	b.bus.answer = func(context.Context, *agentv1.Command) (*agentv1.CommandResult, error) { panic("a bug") }
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = b.Execute(t.Context(), "alice", "BM-0042", restart())
+	}()
+	if line := b.audited(t); line["outcome"] != "INTERNAL" || line["command_id"] != b.bus.sent[0].GetCommandId() {
+		t.Errorf("audit line: %v", line)
+	}
+	if got := testutil.ToFloat64(b.Metrics.InFlight); got != 0 {
+		t.Errorf("%v are under way", got)
+	}
+}
+
 func TestReadsAreNotAudited(t *testing.T) {
 	b := newBench(onHTTP())
 	b.http.answer = func(_ context.Context, command *agentv1.Command) (*agentv1.CommandResult, error) {

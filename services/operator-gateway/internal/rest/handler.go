@@ -164,6 +164,9 @@ func annotate(_ context.Context, r *http.Request) metadata.MD {
 	if match := r.Header.Values("If-Match"); len(match) > 0 {
 		md.Set(rpc.IfMatch, match...)
 	}
+	if key := r.Header.Values("Idempotency-Key"); len(key) > 0 {
+		md.Set(rpc.IdempotencyKey, key...)
+	}
 	return md
 }
 

@@ -93,6 +93,11 @@ func (s *Operations) ask(ctx context.Context, agent string, operation *agentv1.C
 
 // do carries out a write.
 func (s *Operations) do(ctx context.Context, agent string, operation *agentv1.Command) (*operatorv1.CommandResponse, error) {
+	id, err := commandID(ctx)
+	if err != nil {
+		return nil, err
+	}
+	operation.CommandId = id
 	result, err := s.Executor.Execute(ctx, actor(ctx), agent, operation)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,6 +32,8 @@ const (
 	proofLifetime = 30 * time.Second
 	// proofRetryInterval is how often the path is tried while it is not proven.
 	proofRetryInterval = time.Second
+	// replyLifetime is how long a reply that an agent sent again may still come.
+	replyLifetime = 5 * time.Minute
 	// silence is after what time without a message, proofs included, the session is taken anew: two proofs got lost by then.
 	silence = 50 * time.Second
 )
@@ -41,9 +44,6 @@ const (
 )
 
 var readJSON = protojson.UnmarshalOptions{DiscardUnknown: true}
-
-// errSessionLost is why commands in flight are answered at once when the replies session is lost.
-var errSessionLost = errors.New("the replies session was lost while the command was under way")
 
 // Options is what a transport is made of. All fields are required.
 type Options struct {
@@ -66,9 +66,10 @@ type Transport struct {
 	doubted chan struct{}
 
 	mu       sync.Mutex
-	waiting  map[string]chan reply // by command id
-	provenAt time.Time             // zero: never, or not since the session was lost
-	proven   chan struct{}         // closed by the next proof; nil while there is one
+	waiting  map[string][]chan reply // by command id; one command may be asked for twice
+	answered recent                  // commands whose replies came
+	provenAt time.Time               // zero: never, or not since the session was lost
+	proven   chan struct{}           // closed by the next proof; nil while there is one
 }
 
 type reply struct {
@@ -88,7 +89,7 @@ func New(options Options) (*Transport, error) {
 		late: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "commandcenter_gateway_late_replies_total", Help: "Replies that came after their command was answered, by outcome.",
 		}, []string{"outcome"}),
-		waiting: map[string]chan reply{}, proven: make(chan struct{}), doubted: make(chan struct{}, 1),
+		waiting: map[string][]chan reply{}, proven: make(chan struct{}), doubted: make(chan struct{}, 1),
 	}
 	options.Metrics.MustRegister(t.late, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "commandcenter_gateway_reply_path_proof_age_seconds", Help: "Age of the last proof that replies reach this gateway.",
@@ -192,7 +193,7 @@ func (t *Transport) Send(ctx context.Context, target command.Target, cmd *agentv
 		TimeToLive: &lifetime, ContentType: &contentType, Body: body,
 	}
 	answered := t.await(id)
-	defer t.forget(id)
+	defer t.forget(id, answered)
 	if err := still(ctx); err != nil {
 		return nil, err
 	}
@@ -215,7 +216,7 @@ func (t *Transport) Send(ctx context.Context, target command.Target, cmd *agentv
 	case <-ctx.Done():
 	}
 	// A reply that came this moment is an answer, not a late one.
-	t.forget(id)
+	t.forget(id, answered)
 	select {
 	case got := <-answered:
 		return got.result, got.err
@@ -224,18 +225,21 @@ func (t *Transport) Send(ctx context.Context, target command.Target, cmd *agentv
 	}
 }
 
-func (t *Transport) await(id string) <-chan reply {
+func (t *Transport) await(id string) chan reply {
 	answered := make(chan reply, 1)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.waiting[id] = answered
+	t.waiting[id] = append(t.waiting[id], answered)
 	return answered
 }
 
-func (t *Transport) forget(id string) {
+func (t *Transport) forget(id string, answered chan reply) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.waiting, id)
+	left := slices.DeleteFunc(t.waiting[id], func(one chan reply) bool { return one == answered })
+	if t.waiting[id] = left; len(left) == 0 {
+		delete(t.waiting, id)
+	}
 }
 
 // deliver matches one message of our session: a proof, an awaited reply, or a late one.
@@ -256,21 +260,50 @@ func (t *Transport) deliver(message *servicebus.ReceivedMessage) {
 	if t.answer(id, reply{result, err}) {
 		return
 	}
-	t.late.WithLabelValues(result.GetOutcome().String()).Inc()
+	t.late.WithLabelValues(outcome(result)).Inc()
 	t.options.Logger.Warn("a late reply came: the command's outcome is known now", "command_id", id, "agent", result.GetAgent(),
 		"outcome", result.GetOutcome(), "message", result.GetMessage(), "error", err)
 }
 
-// answer gives a reply to whoever waits for it, and tells whether anybody did.
+// outcome is a label, whatever number an agent sent.
+func outcome(result *agentv1.CommandResult) string {
+	if name, known := agentv1.Outcome_name[int32(result.GetOutcome())]; known {
+		return name
+	}
+	return "unknown"
+}
+
+// answer gives a reply to all who wait for it, and tells whether anybody did, or whether it is told already: a reply may come twice.
 func (t *Transport) answer(id string, with reply) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	answered, awaited := t.waiting[id]
-	if awaited {
+	awaited := t.waiting[id]
+	for _, answered := range awaited {
 		answered <- with // it has room for one, and gets one only
-		delete(t.waiting, id)
 	}
-	return awaited
+	delete(t.waiting, id)
+	known := t.answered.has(id)
+	t.answered.add(id, time.Now())
+	return known || len(awaited) > 0
+}
+
+// recent remembers ids for replyLifetime to twice that.
+type recent struct {
+	young, old map[string]struct{}
+	turnedAt   time.Time
+}
+
+func (r *recent) add(id string, now time.Time) {
+	if r.young == nil || now.Sub(r.turnedAt) >= replyLifetime {
+		r.young, r.old, r.turnedAt = map[string]struct{}{}, r.young, now
+	}
+	r.young[id] = struct{}{}
+}
+
+func (r *recent) has(id string) bool {
+	_, young := r.young[id]
+	_, old := r.old[id]
+	return young || old
 }
 
 func (t *Transport) prove() {
@@ -283,14 +316,11 @@ func (t *Transport) prove() {
 	t.provenAt = time.Now()
 }
 
-// lost answers everything in flight: its reply may have gone with the session. None of it is sent again.
+// lost lets nothing be sent until the path is proven again. What is in flight goes on waiting, as long as its budget lasts: its
+// reply may be at the broker yet, and comes when the session is taken again. None of it is sent again.
 func (t *Transport) lost() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for id, answered := range t.waiting {
-		answered <- reply{err: errSessionLost}
-		delete(t.waiting, id)
-	}
 	// Until a message to ourselves comes back again, replies are not known to reach us.
 	t.provenAt = time.Time{}
 	if t.proven == nil {
