@@ -37,7 +37,7 @@ bench: ## Measure, print the table beside its targets and baselines, write out/b
 	@go build -o out/bin/ ./deploy/cmd/bench ./deploy/cmd/local ./services/registry/cmd/registry ./services/heartbeat/cmd/heartbeat ./services/operator-gateway/cmd/operator-gateway
 	@exec out/bin/bench
 
-check: build build-each vet lint generated race ## What CI runs: build, vet, lint, generated code, tests with the race detector
+check: build build-each vet lint generated test race ## What CI runs: build, vet, lint, generated code, the tests, and again with the race detector
 
 build: ## Build the whole workspace, without a C compiler
 	@CGO_ENABLED=0 go build $(PACKAGES)

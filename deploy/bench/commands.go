@@ -142,8 +142,31 @@ func (r *Report) benchBus(ctx context.Context, s *system) error {
 	if err != nil {
 		return err
 	}
-	r.Add(Figure{Name: "read commands over Service Bus, 32 at once, one agent", Value: rate, Unit: "/s"})
+	sends, err := s.bareSends(ctx, 32, scaled(4000))
+	if err != nil {
+		return err
+	}
+	r.Add(Figure{
+		Name: "read commands over Service Bus, 32 at once, one agent", Value: rate, Unit: "/s", Baseline: sends, BaselineName: "bare SDK sends, one way",
+	})
 	return nil
+}
+
+// bareSends sends messages that nobody receives, so many at once, and returns sends/s.
+func (s *system) bareSends(ctx context.Context, parallel, total int) (float64, error) {
+	client, err := azservicebus.NewClientFromConnectionString(s.emulator.ConnectionString(), nil)
+	if err != nil {
+		return 0, err
+	}
+	defer client.Close(context.WithoutCancel(ctx))
+	sender, err := client.NewSender("agent-replies", nil)
+	if err != nil {
+		return 0, err
+	}
+	session := "bench-sends"
+	return throughput(parallel, total, func() error {
+		return sender.SendMessage(ctx, &azservicebus.Message{Body: []byte("{}"), SessionID: &session}, nil)
+	})
 }
 
 // bareRoundTrip is one message through the emulator with nothing of ours but the emulator: send, receive, complete.

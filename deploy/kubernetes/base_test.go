@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,6 +69,7 @@ func TestBaseRendersStrictly(t *testing.T) {
 			checkPod(t, deployment.Spec.Template.Spec)
 			checkProbes(t, deployment.Spec.Template.Spec.Containers[0])
 			checkSelectors(t, deployment, of[*corev1.Service](objects))
+			checkEnd(t, deployment, of[*corev1.Service](objects))
 		})
 	}
 	for _, job := range of[*batchv1.Job](objects) {
@@ -122,6 +124,22 @@ func checkPod(t *testing.T, pod corev1.PodSpec) {
 				t.Errorf("secret %s is readable by everybody in the pod", volume.Secret.SecretName)
 			}
 		}
+	}
+}
+
+// checkEnd makes sure that whoever is called serves until callers have heard of its end.
+func checkEnd(t *testing.T, deployment *appsv1.Deployment, services []*corev1.Service) {
+	called := slices.ContainsFunc(services, func(service *corev1.Service) bool { return service.Name == deployment.Name })
+	pod := deployment.Spec.Template.Spec
+	lifecycle := pod.Containers[0].Lifecycle
+	if !called {
+		return
+	}
+	if lifecycle == nil || lifecycle.PreStop == nil || lifecycle.PreStop.Sleep == nil || lifecycle.PreStop.Sleep.Seconds < 5 {
+		t.Fatal("it ends before its endpoints are gone")
+	}
+	if *pod.TerminationGracePeriodSeconds < lifecycle.PreStop.Sleep.Seconds+40 {
+		t.Errorf("%d s are too short to end in", *pod.TerminationGracePeriodSeconds)
 	}
 }
 

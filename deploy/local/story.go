@@ -42,10 +42,10 @@ func StartStory(ctx context.Context, dir string) (story.World, func(), error) {
 		_ = log.Close()
 	}
 	return story.World{
-		Client: story.Client{Base: system.REST, HTTP: &http.Client{Timeout: 30 * time.Second}},
-		Fleet:  system.Fleet,
+		Client:    story.Client{Base: system.REST, HTTP: &http.Client{Timeout: 30 * time.Second}},
+		Fleet:     system.Fleet,
 		LateReply: func(commandID string) (string, error) { return logged(log.Name(), "late reply", commandID) },
-		Wait: 30 * time.Second,
+		Wait:      30 * time.Second,
 	}, stop, nil
 }
 

@@ -19,6 +19,8 @@ const (
 	// minLinger and maxLinger bound how long a batch is gathered after its first message. A lone message should not wait; in a
 	// steady flow, one batch in place of thirty costs a thirtieth of the work.
 	minLinger, maxLinger = 3 * time.Millisecond, 100 * time.Millisecond
+	// maxLock is the longest lock that Service Bus knows.
+	maxLock = 5 * time.Minute
 	// openTimeout bounds the opening of a link. It is long, because links given up half open leave the SDK's $cbs link in its way.
 	openTimeout = 20 * time.Second
 	// Backoff of receives that fail, or come back empty at once.
@@ -117,14 +119,18 @@ func (c *Consumer) deliveries(messages []*ReceivedMessage, from *link) []Deliver
 	return deliveries
 }
 
-// learnLock takes the lock's length from a message. Both times are the broker's, so no two clocks are compared; a message that
-// waited before it was locked shows too much, and the shortest seen is the truth.
+// learnLock takes the lock's length from a message. Both its times are the broker's; but a message that waited before it was
+// locked shows too much, so its lock's end is also held against our own clock. The shortest seen is the truth, or less than it,
+// which costs a renewal more.
 func (c *Consumer) learnLock(message *ReceivedMessage) {
 	if message.LockedUntil == nil || message.EnqueuedTime == nil {
 		return
 	}
 	seen := message.LockedUntil.Sub(*message.EnqueuedTime)
-	if known := c.LockDuration(); seen > 0 && (known == 0 || seen < known) {
+	if left := time.Until(*message.LockedUntil); left > 0 {
+		seen = min(seen, left)
+	}
+	if known := c.LockDuration(); seen > 0 && seen <= maxLock && (known == 0 || seen < known) {
 		c.lockDuration.Store(int64(seen))
 	}
 }
