@@ -4,15 +4,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/test/bufconn"
 
 	operatorv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/operator/v1"
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
@@ -34,10 +31,6 @@ import (
 const (
 	// drainMargin is what a drain has beyond the longest budget.
 	drainMargin = 5 * time.Second
-	// inProcessBuffer is the size of the in-memory connection between REST and gRPC, and maxAnswerBytes bounds what passes it:
-	// more than an agent may answer, since JSON became a message on the way.
-	inProcessBuffer = 1 << 20
-	maxAnswerBytes  = 16 << 20
 )
 
 // Run serves until the context ends; commands under way are then answered first, within the write budget.
@@ -108,22 +101,20 @@ func newWork(cfg Config, registry rpc.Registry, overBus busTransport, metrics pr
 	}, nil
 }
 
-// newServer makes a gRPC server with all services; REST has one of its own, within the process and without TLS.
-func (w *work) newServer(cfg Config, listen grpcserver.ListenConfig, listener net.Listener, tokens *authn.Tokens, metrics prometheus.Registerer, face string) (*grpcserver.Server, error) {
+// options are those of a face: gRPC on its listener, and what is behind REST.
+func (w *work) options(cfg Config, tokens *authn.Tokens, metrics prometheus.Registerer, face string) grpcserver.Options {
 	budget := max(cfg.Budgets.Read, cfg.Budgets.Write)
-	server, err := grpcserver.New(grpcserver.Options{
-		Config: listen, Tokens: tokens, Policy: rpc.Policy(), Logger: cfg.Logger.With("face", face), Listener: listener,
+	return grpcserver.Options{
+		Tokens: tokens, Policy: rpc.Policy(), Logger: cfg.Logger.With("face", face), Deadlines: rpc.Deadlines(budget),
 		Metrics:    prometheus.WrapRegistererWith(prometheus.Labels{"face": face}, metrics),
-		Deadlines:  rpc.Deadlines(budget),
 		Reflection: cfg.Reflection, DrainGrace: budget + drainMargin,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", face, err)
 	}
-	operatorv1.RegisterAgentOperationsServer(server.GRPC(), w.operations)
-	operatorv1.RegisterAgentConfigServer(server.GRPC(), w.agents)
-	operatorv1.RegisterServerConfigServer(server.GRPC(), w.servers)
-	return server, nil
+}
+
+func (w *work) register(face grpc.ServiceRegistrar) {
+	operatorv1.RegisterAgentOperationsServer(face, w.operations)
+	operatorv1.RegisterAgentConfigServer(face, w.agents)
+	operatorv1.RegisterServerConfigServer(face, w.servers)
 }
 
 func serve(ctx context.Context, cfg Config, registry *grpc.ClientConn, tokens *authn.Tokens, metrics *prometheus.Registry, work *work) error {
@@ -132,17 +123,12 @@ func serve(ctx context.Context, cfg Config, registry *grpc.ClientConn, tokens *a
 		return err
 	}
 	defer front.listener.Close()
-	inProcess := bufconn.Listen(inProcessBuffer)
-	behind, err := work.newServer(cfg, grpcserver.ListenConfig{}, inProcess, tokens, metrics, "rest")
+	behind, err := grpcserver.NewInProcess(work.options(cfg, tokens, metrics, "rest"))
 	if err != nil {
-		return err
+		return fmt.Errorf("rest: %w", err)
 	}
-	loop, err := dialInProcess(inProcess)
-	if err != nil {
-		return err
-	}
-	defer loop.Close()
-	front.server.Handler, err = rest.NewHandler(ctx, rest.Options{Conn: loop, Logger: cfg.Logger, Metrics: metrics, LoopbackOnly: !tokens.Required()})
+	work.register(behind)
+	front.server.Handler, err = rest.NewHandler(ctx, rest.Options{Conn: behind, Logger: cfg.Logger, Metrics: metrics, LoopbackOnly: !tokens.Required()})
 	if err != nil {
 		return err
 	}
@@ -171,10 +157,13 @@ func serve(ctx context.Context, cfg Config, registry *grpc.ClientConn, tokens *a
 }
 
 func newServers(cfg Config, registry *grpc.ClientConn, tokens *authn.Tokens, metrics *prometheus.Registry, work *work) (*telemetry.Admin, *health, *grpcserver.Server, error) {
-	server, err := work.newServer(cfg, cfg.listener(cfg.GRPC), nil, tokens, metrics, "grpc")
+	options := work.options(cfg, tokens, metrics, "grpc")
+	options.Config = cfg.listener(cfg.GRPC)
+	server, err := grpcserver.New(options)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, nil, fmt.Errorf("grpc: %w", err)
 	}
+	work.register(server.GRPC())
 	health := &health{server: server, registry: healthv1.NewHealthClient(registry), bus: work.bus, logger: cfg.Logger}
 	admin, err := telemetry.NewAdmin(cfg.Admin, metrics, health.ready)
 	if err != nil {
@@ -184,13 +173,6 @@ func newServers(cfg Config, registry *grpc.ClientConn, tokens *authn.Tokens, met
 		_ = server.Run(ended)
 	}
 	return admin, health, server, err
-}
-
-// dialInProcess connects REST to the gRPC server behind it.
-func dialInProcess(listener *bufconn.Listener) (*grpc.ClientConn, error) {
-	return grpc.NewClient("passthrough:///in-process", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry(),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
 }
 
 // together runs parts side by side until the context ends, or one of them.

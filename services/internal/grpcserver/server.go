@@ -46,8 +46,6 @@ type Options struct {
 	Quiet []string
 	// Reflection lists the services to whoever asks; for local use.
 	Reflection bool
-	// Listener replaces listening on Config.Listen, for calls within the process.
-	Listener net.Listener
 	// DrainGrace is how long running calls may go on at the stop; 10 s by default.
 	DrainGrace time.Duration
 }
@@ -102,9 +100,6 @@ func New(opts Options) (*Server, error) {
 
 // listen opens the listener. Whatever was validated before: without tokens, only loopback.
 func (o Options) listen() (net.Listener, error) {
-	if o.Listener != nil {
-		return o.Listener, nil
-	}
 	local, err := loopback.Is(o.Config.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen: %w", err)

@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
-	"github.com/google/uuid"
 	"github.com/Azure/go-amqp"
+	"github.com/google/uuid"
 )
 
 // Message is what is sent, and ReceivedMessage what is received, as the SDK has them.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,9 +14,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
 
 	operatorv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/operator/v1"
@@ -71,23 +67,17 @@ func newFace(t *testing.T, tokens *authn.Tokens) *face {
 	t.Helper()
 	f := &face{t: t, metrics: prometheus.NewRegistry(), log: &lockedBuffer{}}
 	logger := slog.New(slog.NewJSONHandler(f.log, nil))
-	listener := bufconn.Listen(1 << 20)
-	server, err := grpcserver.New(grpcserver.Options{Tokens: tokens, Policy: rpc.Policy(), Logger: logger, Listener: listener})
+	behind, err := grpcserver.NewInProcess(grpcserver.Options{Tokens: tokens, Policy: rpc.Policy(), Logger: logger})
 	if err != nil {
 		t.Fatal(err)
 	}
-	operatorv1.RegisterAgentOperationsServer(server.GRPC(), fakeOperations{face: f})
-	operatorv1.RegisterAgentConfigServer(server.GRPC(), fakeAgents{face: f})
-	operatorv1.RegisterServerConfigServer(server.GRPC(), fakeServers{face: f})
+	operatorv1.RegisterAgentOperationsServer(behind, fakeOperations{face: f})
+	operatorv1.RegisterAgentConfigServer(behind, fakeAgents{face: f})
+	operatorv1.RegisterServerConfigServer(behind, fakeServers{face: f})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- server.Run(ctx) }()
-	conn, err := grpc.NewClient("passthrough:///in-process", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	made, err := NewHandler(ctx, Options{Conn: conn, Logger: logger, Metrics: f.metrics, LoopbackOnly: !tokens.Required()})
+	go func() { ended <- behind.Run(ctx) }()
+	made, err := NewHandler(ctx, Options{Conn: behind, Logger: logger, Metrics: f.metrics, LoopbackOnly: !tokens.Required()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +85,6 @@ func newFace(t *testing.T, tokens *authn.Tokens) *face {
 	f.Server = httptest.NewServer(made)
 	t.Cleanup(func() {
 		f.Close()
-		conn.Close()
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
