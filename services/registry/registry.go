@@ -67,7 +67,7 @@ func (c Config) Validate() error {
 	problems.AddError(err)
 	if err == nil {
 		if err := sqldb.CheckURL(url.Reveal()); err != nil {
-			problems.Add("database.url", "%v", err)
+			problems.Add(c.Database.key(), "%v", err)
 		} else if c.Database.Migrate && len(url) > 6 && url.Reveal()[:7] != "sqlite:" {
 			problems.Add("database.migrate", "is for SQLite only, since several replicas share a SQL Server: run `registry migrate` before a rollout")
 		}
@@ -85,12 +85,31 @@ func (c DatabaseConfig) url() (config.Secret, error) {
 	return c.URL, nil
 }
 
+// key names the setting that says which database it is.
+func (c DatabaseConfig) key() string {
+	if c.URLFile != "" {
+		return "database.urlFile"
+	}
+	return "database.url"
+}
+
 func (c DatabaseConfig) open() (*store.Store, error) {
 	url, err := c.url()
 	if err != nil {
 		return nil, err
 	}
-	return store.Open(url.Reveal(), c.ServerDefaults)
+	opened, err := store.Open(url.Reveal(), c.ServerDefaults)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.key(), err)
+	}
+	return opened, nil
+}
+
+func (c DatabaseConfig) check(ctx context.Context, opened *store.Store) error {
+	if err := opened.Check(ctx); err != nil {
+		return fmt.Errorf("%s: %w", c.key(), err)
+	}
+	return nil
 }
 
 // Migrate brings the database's schema up to what this binary needs.
@@ -105,10 +124,10 @@ func Migrate(ctx context.Context, cfg Config) error {
 	defer opened.Close()
 	before, after, err := opened.Migrate(ctx)
 	if err != nil {
-		return fmt.Errorf("migrate: %w", err)
+		return fmt.Errorf("%s: migrate: %w", cfg.Database.key(), err)
 	}
 	cfg.Logger.Info("schema migrated", "before", before, "after", after)
-	return opened.Check(ctx)
+	return cfg.Database.check(ctx, opened)
 }
 
 // countInterval is how often agents are counted for the metrics.
@@ -126,10 +145,10 @@ func Run(ctx context.Context, cfg Config) error {
 	defer opened.Close()
 	if cfg.Database.Migrate {
 		if _, _, err := opened.Migrate(ctx); err != nil {
-			return fmt.Errorf("database.migrate: %w", err)
+			return fmt.Errorf("%s: database.migrate: %w", cfg.Database.key(), err)
 		}
 	}
-	if err := opened.Check(ctx); err != nil {
+	if err := cfg.Database.check(ctx, opened); err != nil {
 		return err
 	}
 	tokens, err := authn.ForFile("grpc.tokenFile", cfg.GRPC.TokenFile, cfg.Logger)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
@@ -183,7 +185,11 @@ func TestBatchAcceptAnswersPerItem(t *testing.T) {
 		t.Fatal(err)
 	}
 	response, err := c.agents.BatchAcceptAgents(t.Context(), &registryv1.BatchAcceptAgentsRequest{Actor: "tester", Items: []*registryv1.BatchAcceptItem{
-		{Name: "bm-2", Etag: c.read(t, "bm-2").GetEtag()}, {Name: "nobody", Etag: "1-1"}, {Name: "bm-3"}, {Name: "", Etag: "1-1"}, {Name: strings.Repeat("x", 129), Etag: strings.Repeat("y", 129)},
+		{Name: "bm-2", Etag: c.read(t, "bm-2").GetEtag()},
+		{Name: "nobody", Etag: "1-1"},
+		{Name: "bm-3"},
+		{Name: "", Etag: "1-1"},
+		{Name: strings.Repeat("x", 129), Etag: strings.Repeat("y", 129)},
 		{Name: "bm-1", Etag: c.read(t, "bm-1").GetEtag()},
 	}})
 	if err != nil {
@@ -244,6 +250,49 @@ func TestI17_SettingsThatAreWrongAreNamed(t *testing.T) {
 		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s: %v", key, err)
 		}
+	}
+}
+
+// What the driver would refuse only at its first connection is refused at the start, under the key that was set.
+func TestI17_ADatabaseURLTheDriverWouldRefuseIsNamed(t *testing.T) {
+	for _, bad := range []string{"sqlserver://user:hidden@h?encrypt=banana", "sqlserver://user:hidden@h?encrypt=true&connection+timeout=x"} {
+		file := filepath.Join(t.TempDir(), "url")
+		if err := os.WriteFile(file, []byte(bad), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for key, database := range map[string]registry.DatabaseConfig{"database.url: ": {URL: config.Secret(bad)}, "database.urlFile: ": {URLFile: file}} {
+			cfg := registry.DefaultConfig()
+			cfg.Database = database
+			if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), key) || strings.Contains(err.Error(), "hidden") {
+				t.Errorf("%s: %v", key, err)
+			}
+		}
+	}
+	cfg := registry.DefaultConfig()
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	cfg.Database.URLFile = filepath.Join(t.TempDir(), "url")
+	if err := os.WriteFile(cfg.Database.URLFile, []byte("sqlite:"+filepath.Join(t.TempDir(), "empty.db")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := registry.Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "database.urlFile: ") {
+		t.Errorf("a start that fails must name the key: %v", err)
+	}
+}
+
+func TestI17_TheAgeOfAVerificationIsChecked(t *testing.T) {
+	c := serve(t)
+	c.record(t, beats("BM-1"))
+	for age, field := range map[time.Duration]string{0: "", time.Hour: "", time.Hour + 1: "/age", -1: "/age"} {
+		_, err := c.agents.RecordHttpVerification(t.Context(), &registryv1.RecordHttpVerificationRequest{
+			Name: "BM-1", HttpBaseUrl: "http://x", Outcome: registryv1.VerificationOutcome_VERIFICATION_OUTCOME_FAILED, Age: durationpb.New(age),
+		})
+		if field == "" {
+			if err != nil {
+				t.Error(age, err)
+			}
+			continue
+		}
+		refused(t, err, fault.InvalidArgument, field)
 	}
 }
 

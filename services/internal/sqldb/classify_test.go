@@ -42,6 +42,7 @@ func TestErrorsAreClassified(t *testing.T) {
 func TestURLs(t *testing.T) {
 	for url, want := range map[string]string{
 		"sqlite:/tmp/a b.db": "", "sqlserver://u:p@host?database=d&encrypt=true": "", "sqlserver://u:p@host?database=d&encrypt=disable": "",
+		"sqlserver://u:p@host?database=d&encrypt=banana": "banana", "sqlserver://u:p@host?encrypt=true&connection+timeout=x": "timeout", "sqlserver://u:p@host?Encrypt=strict": "",
 		"": "must be", "sqlite:": "must be", "sqlite:a?mode=memory": "must be", "postgres://x": "must be", "sqlserver://u:p@host?database=d": "encrypt",
 	} {
 		err := CheckURL(url)

@@ -13,7 +13,8 @@ import (
 	"time"
 
 	_ "github.com/microsoft/go-mssqldb" // registers "sqlserver"
-	_ "modernc.org/sqlite"              // registers "sqlite"
+	"github.com/microsoft/go-mssqldb/msdsn"
+	_ "modernc.org/sqlite" // registers "sqlite"
 )
 
 // Dialect names the set of statements a database understands.
@@ -88,7 +89,12 @@ func source(text string) (Dialect, string, error) {
 	if err != nil || parsed.Scheme != "sqlserver" || parsed.Host == "" {
 		return "", "", errors.New("must be sqlserver://user:password@host?database=name&encrypt=true or sqlite:<path of a file>")
 	}
-	if parsed.Query().Get("encrypt") == "" {
+	// The driver itself would refuse the rest only when it connects. It names the parameter and its value, never the whole URL.
+	config, err := msdsn.Parse(text)
+	if err != nil {
+		return "", "", err
+	}
+	if config.Parameters[msdsn.Encrypt] == "" {
 		return "", "", errors.New("must state encrypt (true, or disable where the network itself protects the traffic)")
 	}
 	return SQLServer, text, nil

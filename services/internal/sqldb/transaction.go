@@ -51,6 +51,13 @@ func (db *DB) once(ctx context.Context, pool *sql.DB, commit bool, run func(*Tx)
 		return err
 	}
 	defer tx.Rollback() //nolint:errcheck // after a commit it does nothing; after a failure the failure is what counts
+	if commit && db.Dialect == SQLServer {
+		// So that no failure leaves half of a transaction open. It has no parameter and is sent as it stands: within a statement
+		// with parameters it would end with that. The driver resets it with the connection's next use.
+		if _, err := tx.ExecContext(ctx, "SET XACT_ABORT ON"); err != nil {
+			return fmt.Errorf("SET XACT_ABORT ON: %w", err)
+		}
+	}
 	if err := run(&Tx{tx: tx, db: db}); err != nil {
 		return err
 	}

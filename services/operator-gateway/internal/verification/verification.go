@@ -96,20 +96,23 @@ func (v *Verifier) Ping(ctx context.Context, name, baseURL string) Finding {
 	return Finding{Succeeded: true, AnsweredAs: pong.GetName(), Detail: fmt.Sprintf("answers as %q", pong.GetName())}
 }
 
-// Verify pings an agent and records what that showed, unless its base URL was changed meanwhile.
+// Verify pings an agent and records what that showed, unless its base URL was changed meanwhile or something newer is known.
 func (v *Verifier) Verify(ctx context.Context, agent *registryv1.Agent) (Finding, *registryv1.RecordHttpVerificationResponse, error) {
+	began := time.Now()
 	finding := v.Ping(ctx, agent.GetName(), agent.GetHttpBaseUrl())
-	recorded, err := v.record(ctx, agent.GetName(), agent.GetHttpBaseUrl(), finding)
+	recorded, err := v.record(ctx, agent.GetName(), agent.GetHttpBaseUrl(), finding, began)
 	return finding, recorded, err
 }
 
-func (v *Verifier) record(ctx context.Context, name, baseURL string, finding Finding) (*registryv1.RecordHttpVerificationResponse, error) {
+// record tells how old the finding is, so that what was seen later is not overwritten.
+func (v *Verifier) record(ctx context.Context, name, baseURL string, finding Finding, began time.Time) (*registryv1.RecordHttpVerificationResponse, error) {
 	outcome := registryv1.VerificationOutcome_VERIFICATION_OUTCOME_FAILED
 	if finding.Succeeded {
 		outcome = registryv1.VerificationOutcome_VERIFICATION_OUTCOME_SUCCEEDED
 	}
 	return v.Registry.RecordHttpVerification(ctx, &registryv1.RecordHttpVerificationRequest{
 		Name: name, HttpBaseUrl: baseURL, Outcome: outcome, Detail: finding.Detail,
+		Age: durationpb.New(time.Since(began)),
 	})
 }
 
@@ -120,11 +123,12 @@ func (v *Verifier) Disprove(name, baseURL, detail string) {
 		v.Logger.Warn("a failed connection is not recorded, since many are being recorded", "agent", name)
 		return
 	}
+	began := time.Now()
 	v.disproofs.Go(func() {
 		defer v.disproving.Add(-1)
 		ctx, cancel := agenthttp.Detached(context.Background())
 		defer cancel()
-		if _, err := v.record(ctx, name, baseURL, Finding{Detail: detail}); err != nil {
+		if _, err := v.record(ctx, name, baseURL, Finding{Detail: detail}, began); err != nil {
 			v.Logger.Warn("a failed connection could not be recorded", "agent", name, "error", err)
 		}
 	})

@@ -107,6 +107,9 @@ func TestVerifyRecordsWhatThePingShows(t *testing.T) {
 			r := &registry{}
 			url := answering(t, row.status, row.body).URL
 			finding, recorded, err := verifier(t, r).Verify(t.Context(), &registryv1.Agent{Name: "BM-0042", HttpBaseUrl: url})
+			if len(r.recorded) == 1 && r.recorded[0].GetAge().AsDuration() <= 0 {
+				t.Error("it does not tell how old its finding is")
+			}
 			if err != nil || !recorded.GetRecorded() || len(r.recorded) != 1 {
 				t.Fatalf("%v, %v, %v", err, recorded, r.recorded)
 			}

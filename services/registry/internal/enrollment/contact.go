@@ -43,6 +43,7 @@ type Boot struct {
 	ID         string    `json:"id"`
 	Sequence   int64     `json:"sequence"`
 	ObservedAt time.Time `json:"observedAt,omitzero"`
+	TurnedAt   time.Time `json:"turnedAt,omitzero"` // when it last spoke after a newer boot
 }
 
 // after orders heartbeats of one boot: by the agent's counter, and by when they were observed where it gives none.
@@ -67,6 +68,12 @@ const (
 	// conflictingTurns is how often an earlier boot must be heard again, after a newer one, before two machines are assumed.
 	// One late message of a boot that just ended is no conflict.
 	conflictingTurns = 3
+	// turnInterval is within which one turn must follow another: boots of two machines keep alternating, whereas a late message
+	// here and there, at upgrades weeks apart, is none.
+	turnInterval = 10 * time.Minute
+	// clockLead is how far the clock of a broker or a control server may be ahead of the database's. What lies further ahead is
+	// absurd, and must not beat all that is heard later.
+	clockLead = 5 * time.Minute
 )
 
 // Contact is all that heartbeats have told about one agent.
@@ -75,7 +82,7 @@ type Contact struct {
 	Newest                  Order
 	Content                 Content
 	EarlierBoots            []Boot // newest last
-	Turns                   int    // how often an earlier boot was heard after a newer one
+	Turns                   int    // how often, of late, an earlier boot was heard after a newer one
 	ConflictAt              time.Time
 
 	BindingsOrder Order
@@ -108,17 +115,16 @@ type Changes struct{ Liveness, Content, Bindings bool }
 // Any tells whether anything must be written.
 func (c Changes) Any() bool { return c.Liveness || c.Content || c.Bindings }
 
-// Observe applies a heartbeat to what is known. Now is the database's clock: nothing is ever heard in the future.
+// Observe applies a heartbeat to what is known. Now is the database's clock: nothing is ever heard in the future. What is newer
+// is told by observed times as they are, since a database whose clock is behind would make them all one.
 // Applying a heartbeat again, or an older one late, moves nothing backwards (I-6).
 func (c Contact) Observe(heartbeat Heartbeat, now time.Time) (Contact, Changes, Result) {
 	var changes Changes
 	order := heartbeat.Order
-	if order.ObservedAt.After(now) {
-		order.ObservedAt = now
-	}
+	order.ObservedAt = earlier(order.ObservedAt, now.Add(clockLead))
 	own := order
 	next, known := c, !c.Newest.ObservedAt.IsZero()
-	heard := next.hear(heartbeat.Path, order.ObservedAt)
+	heard := next.hear(heartbeat.Path, earlier(order.ObservedAt, now))
 	changes.Liveness = heard
 
 	wins := next.order(order, now, &changes)
@@ -149,6 +155,13 @@ func (c Contact) Observe(heartbeat Heartbeat, now time.Time) (Contact, Changes, 
 	default:
 		return next, changes, Stale
 	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // hear moves the liveness of a path forward, never back.
@@ -183,7 +196,7 @@ func (c *Contact) order(order Order, now time.Time, changes *Changes) bool {
 	// A boot that loses here was never the newest, so it is not superseded: it may be new, heard by a clock behind that of the
 	// other path, and its next heartbeat wins.
 	if wins && newest.BootID != "" {
-		c.remember(Boot{newest.BootID, newest.Sequence, newest.ObservedAt})
+		c.remember(Boot{ID: newest.BootID, Sequence: newest.Sequence, ObservedAt: newest.ObservedAt})
 	}
 	return wins
 }
@@ -194,16 +207,31 @@ func (c *Contact) hearEarlier(at int, order Order, now time.Time, changes *Chang
 	if !order.after(Order{boot.ID, boot.Sequence, boot.ObservedAt}) {
 		return
 	}
-	c.EarlierBoots = slices.Clone(c.EarlierBoots)
-	c.EarlierBoots[at] = Boot{order.BootID, order.Sequence, order.ObservedAt}
-	changes.Liveness = true
-	if !order.ObservedAt.After(c.Newest.ObservedAt) {
-		return
+	boot.Sequence, boot.ObservedAt = order.Sequence, order.ObservedAt
+	if order.ObservedAt.After(c.Newest.ObservedAt) {
+		if order.ObservedAt.Sub(c.turnedAt()) > turnInterval {
+			c.Turns = 0
+		}
+		c.Turns++
+		boot.TurnedAt = order.ObservedAt
 	}
-	c.Turns++
+	c.EarlierBoots = slices.Clone(c.EarlierBoots)
+	c.EarlierBoots[at] = boot
+	changes.Liveness = true
 	if c.Turns >= conflictingTurns && c.ConflictAt.IsZero() {
 		c.ConflictAt = now
 	}
+}
+
+// turnedAt is when an earlier boot last spoke after a newer one.
+func (c *Contact) turnedAt() time.Time {
+	var last time.Time
+	for _, boot := range c.EarlierBoots {
+		if boot.TurnedAt.After(last) {
+			last = boot.TurnedAt
+		}
+	}
+	return last
 }
 
 func (c *Contact) remember(boot Boot) {

@@ -93,13 +93,35 @@ func TestI6_AgentClocksDecideNothing(t *testing.T) {
 func TestI6_NothingIsHeardInTheFuture(t *testing.T) {
 	early := at(100)
 	contact, _, _ := Contact{}.Observe(beat("a", 1, 7300), early)
-	if !contact.LastBusAt.Equal(early) || !contact.Newest.ObservedAt.Equal(early) {
+	if !contact.LastBusAt.Equal(early) || !contact.Newest.ObservedAt.Equal(early.Add(clockLead)) {
 		t.Fatalf("%+v", contact)
 	}
-	// An observed time far ahead must not keep what comes later from counting.
+	// An observed time far ahead must not keep what comes later from counting: liveness at once, content when clocks that are
+	// only a little apart can tell.
 	contact, _, _ = contact.Observe(beat("b", 1, 101), at(102))
-	if contact.Newest.BootID != "b" || !contact.LastBusAt.Equal(at(101)) {
+	if contact.Newest.BootID != "a" || !contact.LastBusAt.Equal(at(101)) {
 		t.Fatalf("%+v", contact)
+	}
+	contact, _, _ = contact.Observe(beat("b", 2, 401), at(402))
+	if contact.Newest.BootID != "b" || !contact.LastBusAt.Equal(at(401)) {
+		t.Fatalf("%+v", contact)
+	}
+}
+
+// With the database's clock behind, all that is heard is ahead of it: the order is kept, and an old message that is delivered
+// again is old.
+func TestI6_ADatabaseClockThatIsBehindMakesNothingOldNew(t *testing.T) {
+	for _, boots := range [][2]string{{"", ""}, {"a", "a"}, {"x", "c"}} {
+		older, newer := beat(boots[0], 0, 60), beat(boots[1], 0, 90)
+		contact, _, _ := Contact{}.Observe(older, at(5))
+		contact, _, _ = contact.Observe(newer, at(6))
+		again, changes, _ := contact.Observe(older, at(7))
+		if again.Content.Hostname != newer.Content.Hostname || changes.Content || !again.Newest.ObservedAt.Equal(at(90)) {
+			t.Errorf("boots %q: %+v", boots, again)
+		}
+		if !again.LastBusAt.Equal(at(7)) {
+			t.Errorf("boots %q: heard at %s, in the future of %s", boots, again.LastBusAt, at(7))
+		}
 	}
 }
 
@@ -124,6 +146,34 @@ func TestTwoMachinesUnderOneNameAreMarked(t *testing.T) {
 	}
 	if !contact.ConflictAt.Equal(now) {
 		t.Fatalf("boots that alternate are two machines: %+v", contact)
+	}
+}
+
+func TestALateMessageAtEachOfSeveralUpgradesIsNoConflict(t *testing.T) {
+	var contact Contact
+	const week = 7 * 24 * 3600
+	for upgrade := range 6 {
+		from := upgrade * week
+		before, after := fmt.Sprintf("boot-%d", upgrade), fmt.Sprintf("boot-%d", upgrade+1)
+		for i, b := range []Heartbeat{beat(before, 1000, from), beat(after, 1, from+5), beat(before, 1001, from+6), beat(after, 2, from+35)} {
+			contact, _, _ = contact.Observe(b, b.Order.ObservedAt)
+			if i == 2 && contact.Turns != 1 {
+				t.Fatalf("the late message of upgrade %d is turn %d", upgrade, contact.Turns)
+			}
+		}
+	}
+	if !contact.ConflictAt.IsZero() {
+		t.Fatalf("%+v", contact)
+	}
+	// The same boots, alternating closely, are two machines: turns count within the interval, whoever makes them.
+	from := 7 * week
+	for i := range conflictingTurns {
+		for _, b := range []Heartbeat{beat("boot-6", int64(i)+3, from+i*300), beat("boot-5", int64(i)+2000, from+i*300+100)} {
+			contact, _, _ = contact.Observe(b, b.Order.ObservedAt)
+		}
+	}
+	if contact.ConflictAt.IsZero() {
+		t.Fatalf("%+v", contact)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -67,6 +68,40 @@ func TestI6_AnyOrderAndRepetitionEndsInTheSameRow(t *testing.T) {
 			if changes.Any() || (result != Stale && result != Duplicate) || visible(after) != visible(got) {
 				t.Fatalf("%+v was stored and changes the row again: %v %v", b.Order, result, changes)
 			}
+		}
+	})
+}
+
+// The database's clock may be behind what is observed, by another lead at each delivery (a failover): content and bindings do not
+// depend on it, and liveness only until the clock has passed what was observed.
+func TestI6_AnyOrderEndsInTheSameRowWhateverTheDatabasesClock(t *testing.T) {
+	content := func(c Contact) string {
+		c.LastBusAt, c.LastDirectAt = at(0), at(0)
+		return visible(c)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		sent := life(t)
+		want, _ := observe(Contact{}, sent...)
+		delivered := append(append([]Heartbeat(nil), sent...), sent[rapid.IntRange(0, len(sent)-1).Draw(t, "again")])
+		seed := rapid.Uint64().Draw(t, "order")
+		rand.New(rand.NewPCG(seed, 1)).Shuffle(len(delivered), func(i, j int) { delivered[i], delivered[j] = delivered[j], delivered[i] })
+		var got Contact
+		latest := at(-1000)
+		for _, b := range delivered {
+			clock := b.Order.ObservedAt.Add(-time.Duration(rapid.IntRange(-60, 299).Draw(t, "lead")) * time.Second)
+			if clock.After(latest) {
+				latest = clock
+			}
+			got, _, _ = got.Observe(b, clock)
+			if got.LastBusAt.After(latest) || got.LastDirectAt.After(latest) {
+				t.Fatalf("heard in the future of %s: %+v", latest, got)
+			}
+		}
+		if content(got) != content(want) {
+			t.Fatalf("in order:  %s\nas delivered: %s\n%v", content(want), content(got), delivered)
+		}
+		if got, _ = observe(got, delivered...); visible(got) != visible(want) {
+			t.Fatalf("delivered again when the clock has passed: %s\nwant: %s", visible(got), visible(want))
 		}
 	})
 }

@@ -82,7 +82,9 @@ func (s *Agents) RecordHttpVerification(ctx context.Context, request *registryv1
 	if err != nil {
 		return nil, err
 	}
-	agent, recorded, err := s.Store.RecordVerification(ctx, name, request.GetHttpBaseUrl(), int(request.GetOutcome()), request.GetDetail())
+	agent, recorded, err := s.Store.RecordVerification(ctx, name, store.Verification{
+		BaseURL: request.GetHttpBaseUrl(), Outcome: int(request.GetOutcome()), Detail: request.GetDetail(), Age: request.GetAge().AsDuration(),
+	})
 	if err != nil {
 		return nil, mapped(err, name.Spelling)
 	}

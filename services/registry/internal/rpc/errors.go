@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/commandcenter/fleet/services/internal/fault"
+	"github.com/commandcenter/fleet/services/internal/sqldb"
 	"github.com/commandcenter/fleet/services/registry/internal/enrollment"
 	"github.com/commandcenter/fleet/services/registry/internal/store"
 )
@@ -58,6 +59,9 @@ func reason(err error) *fault.Error {
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return fault.From(err)
+	}
+	if sqldb.Rejected(err) { // a rule of the tables that no check of ours knows, such as a constraint of the legacy ones
+		return fault.New(fault.InvalidArgument, "the database refuses a value: %v; nothing was changed", err).WithCause(err)
 	}
 	// What is left came from the database. Callers may ask again, and nothing was sent to any agent.
 	return fault.New(fault.RegistryUnavailable, "the registry's database did not answer as it should; the cause is in the log under the request id").WithCause(err)

@@ -331,11 +331,11 @@ func TestAddByHand(t *testing.T) {
 	if _, _, err := s.Add(t.Context(), name(t, "qa-1"), "http://127.0.0.1:9", nil, "tester"); !errors.As(err, &taken) {
 		t.Fatal(err)
 	}
-	verified, recorded, err := s.RecordVerification(t.Context(), name(t, "QA-1"), "http://127.0.0.1:9", 1, "ok")
+	verified, recorded, err := s.RecordVerification(t.Context(), name(t, "QA-1"), store.Verification{BaseURL: "http://127.0.0.1:9", Outcome: 1, Detail: "ok"})
 	if err != nil || !recorded || verified.Verification != 1 || verified.VerifiedAt.IsZero() || verified.Etag() != added.Etag() {
 		t.Fatal(verified, recorded, err)
 	}
-	if _, recorded, err := s.RecordVerification(t.Context(), name(t, "QA-1"), "http://127.0.0.1:10", 1, "ok"); err != nil || recorded {
+	if _, recorded, err := s.RecordVerification(t.Context(), name(t, "QA-1"), store.Verification{BaseURL: "http://127.0.0.1:10", Outcome: 1, Detail: "ok"}); err != nil || recorded {
 		t.Fatal("stored for another base URL", err)
 	}
 	claimed, err := s.ClaimVerifications(t.Context(), 0, time.Minute, 10)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"time"
 	"unicode/utf8"
 
 	"github.com/commandcenter/fleet/services/internal/spelling"
@@ -40,6 +41,9 @@ func (s *Store) Accept(ctx context.Context, ask Acceptance) (agent Agent, create
 
 // serverFor finds the server an agent is linked to, or creates it if that is asked.
 func (s *Store) serverFor(ctx context.Context, tx *sqldb.Tx, agent Agent, create *Server) (Server, bool, error) {
+	if err := lockNames(ctx, tx, agent.Name); err != nil {
+		return Server{}, false, err
+	}
 	if create != nil {
 		fresh := *create
 		fresh.Name, fresh.Type = agent.Name, ServerType
@@ -175,9 +179,10 @@ func decide(ctx context.Context, tx *sqldb.Tx, agent Agent, state enrollment.Sta
 		named("state", int(state)), named("serverKey", sqldb.Null(serverKey)), named("actor", actor)))
 }
 
-// changed makes a conflict of an update that found its row changed meanwhile: the whole is run again, and the etag tells.
+// changed makes a conflict of an update that found its row changed meanwhile: the whole is run again, and the etag tells. More
+// rows than the one meant are those of a trigger.
 func changed(rows int64, err error) error {
-	if err == nil && rows != 1 {
+	if err == nil && rows == 0 {
 		return sqldb.ErrConflict
 	}
 	return err
@@ -186,18 +191,31 @@ func changed(rows int64, err error) error {
 // maxDetail is the length of a verification's detail, in characters.
 const maxDetail = 1024
 
-// RecordVerification stores what an HTTP ping showed, unless the base URL is another by now.
-func (s *Store) RecordVerification(ctx context.Context, name enrollment.Name, baseURL string, outcome int, detail string) (agent Agent, recorded bool, err error) {
-	if utf8.RuneCountInString(detail) > maxDetail {
-		detail = string([]rune(detail)[:maxDetail])
+// Verification is what an HTTP ping showed.
+type Verification struct {
+	BaseURL string
+	Outcome int // 1 succeeded, 2 failed
+	Detail  string
+	Age     time.Duration // since the ping began
+}
+
+// RecordVerification stores what an HTTP ping showed, unless the base URL is another by now or a ping that began later has told
+// more. Of two that began at once the failure stays (I-2).
+func (s *Store) RecordVerification(ctx context.Context, name enrollment.Name, shown Verification) (agent Agent, recorded bool, err error) {
+	if utf8.RuneCountInString(shown.Detail) > maxDetail {
+		shown.Detail = string([]rune(shown.Detail)[:maxDetail])
 	}
 	err = s.db.Change(ctx, func(tx *sqldb.Tx) error {
-		rows, err := tx.Exec(ctx, "record_verification", named("nameKey", name.Key), named("httpBaseUrl", baseURL),
-			named("outcome", outcome), named("detail", detail))
+		at, err := now(ctx, tx)
 		if err != nil {
 			return err
 		}
-		recorded = rows == 1
+		rows, err := tx.Exec(ctx, "record_verification", named("nameKey", name.Key), named("httpBaseUrl", shown.BaseURL),
+			named("outcome", shown.Outcome), named("detail", shown.Detail), named("verifiedAt", sqldb.Text(at.Add(-shown.Age))))
+		if err != nil {
+			return err
+		}
+		recorded = rows > 0
 		agent, err = readAgent(ctx, tx, name)
 		return err
 	})

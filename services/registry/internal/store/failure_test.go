@@ -262,7 +262,7 @@ func TestEachVerificationIsHandedToOneOfTwoCallers(t *testing.T) {
 		if _, _, err := one.Add(t.Context(), name(t, agent), base, &store.Server{URL: "https://x"}, "tester"); err != nil {
 			t.Fatal(err)
 		}
-		if _, recorded, err := one.RecordVerification(t.Context(), name(t, agent), base, 1, ""); err != nil || !recorded {
+		if _, recorded, err := one.RecordVerification(t.Context(), name(t, agent), store.Verification{BaseURL: base, Outcome: 1, Detail: ""}); err != nil || !recorded {
 			t.Fatal(recorded, err)
 		}
 	}

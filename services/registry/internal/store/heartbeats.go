@@ -1,9 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -130,28 +132,28 @@ func scanContact(scan func(...any) error) (*known, string, error) {
 
 // insertUnknown makes Pending rows for agents nobody heard of, then reads them like the others: another replica may have been first.
 func insertUnknown(ctx context.Context, tx *sqldb.Tx, part []enrollment.Heartbeat, rows map[string]*known, at time.Time) error {
-	var unknown [][]any
-	var keys []string
-	places := map[string]int{}
+	unknown := map[string][]any{}
 	for _, heartbeat := range part {
 		key := heartbeat.Name.Key
 		if rows[key] != nil {
 			continue
 		}
-		place, seen := places[key]
-		if !seen {
-			place = len(unknown)
-			places[key], keys = place, append(keys, key)
-			unknown = append(unknown, []any{key, heartbeat.Name.Spelling, flagOf(false)})
+		if unknown[key] == nil {
+			unknown[key] = []any{key, heartbeat.Name.Spelling, flagOf(false)}
 		}
 		if heartbeat.Path == enrollment.Bus {
-			unknown[place][2] = flagOf(true)
+			unknown[key][2] = flagOf(true)
 		}
 	}
 	if len(unknown) == 0 {
 		return nil
 	}
-	encoded, err := json.Marshal(unknown)
+	keys := slices.Sorted(maps.Keys(unknown)) // in one order in every replica, as in writesOf
+	batch := make([][]any, 0, len(keys))
+	for _, key := range keys {
+		batch = append(batch, unknown[key])
+	}
+	encoded, err := json.Marshal(batch)
 	if err != nil {
 		return err
 	}
@@ -170,17 +172,24 @@ func insertUnknown(ctx context.Context, tx *sqldb.Tx, part []enrollment.Heartbea
 	return nil
 }
 
-// writeContacts writes what changed. A row that another replica changed since it was read fails the whole, which is run again.
-func writeContacts(ctx context.Context, tx *sqldb.Tx, rows map[string]*known) error {
+// write is one statement with its batch.
+type write struct {
+	statement string
+	rows      [][]any
+}
+
+// writesOf turns what changed into statements. Their rows are in the order of AgentKey: replicas that write the same agents in
+// different orders would wait for each other's locks.
+func writesOf(rows map[string]*known) ([]write, error) {
 	var liveness, content, bindings [][]any
-	for _, row := range rows {
+	for _, row := range slices.SortedFunc(maps.Values(rows), func(a, b *known) int { return cmp.Compare(a.key, b.key) }) {
 		c := row.contact
 		if !row.changes.Any() {
 			continue
 		}
 		boots, err := jsonOrNull(c.EarlierBoots)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		liveness = append(liveness, []any{
 			row.key, row.version, sqldb.NullText(c.LastBusAt), sqldb.NullText(c.LastDirectAt), c.Newest.BootID, c.Newest.Sequence,
@@ -189,7 +198,7 @@ func writeContacts(ctx context.Context, tx *sqldb.Tx, rows map[string]*known) er
 		if row.changes.Content {
 			capabilities, err := jsonOrNull(c.Content.Capabilities)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			content = append(content, []any{
 				row.key, c.Content.ReportedName, c.Content.Hostname, c.Content.AgentVersion, sqldb.Null(c.Content.HTTPBaseURL), capabilities,
@@ -201,10 +210,16 @@ func writeContacts(ctx context.Context, tx *sqldb.Tx, rows map[string]*known) er
 			})
 		}
 	}
-	for _, write := range []struct {
-		statement string
-		rows      [][]any
-	}{{"update_liveness", liveness}, {"update_content", content}, {"update_bindings", bindings}} {
+	return []write{{"update_liveness", liveness}, {"update_content", content}, {"update_bindings", bindings}}, nil
+}
+
+// writeContacts writes what changed. A row that another replica changed since it was read fails the whole, which is run again.
+func writeContacts(ctx context.Context, tx *sqldb.Tx, rows map[string]*known) error {
+	writes, err := writesOf(rows)
+	if err != nil {
+		return err
+	}
+	for _, write := range writes {
 		if len(write.rows) == 0 {
 			continue
 		}
@@ -216,7 +231,7 @@ func writeContacts(ctx context.Context, tx *sqldb.Tx, rows map[string]*known) er
 		if err != nil {
 			return err
 		}
-		if changed != int64(len(write.rows)) {
+		if changed < int64(len(write.rows)) {
 			return fmt.Errorf("%s: %d of %d rows: %w", write.statement, changed, len(write.rows), sqldb.ErrConflict)
 		}
 	}

@@ -120,11 +120,35 @@ func (s *Store) Servers(ctx context.Context, filter ServerFilter, limit int, aft
 func (s *Store) CreateServer(ctx context.Context, server Server) (Server, error) {
 	var created Server
 	err := s.db.Change(ctx, func(tx *sqldb.Tx) error {
-		var err error
-		created, err = s.createServer(ctx, tx, server)
+		err := lockNames(ctx, tx, server.Name)
+		if err == nil {
+			created, err = s.createServer(ctx, tx, server)
+		}
 		return err
 	})
 	return created, err
+}
+
+// lockNames lets one transaction at a time decide what the servers of these names are: of two that created one name at once, each
+// would see its own row only, and a link could be made while its server is renamed. Always in one order, so that none waits for
+// another that waits for it. SQLite has one writer anyway.
+func lockNames(ctx context.Context, tx *sqldb.Tx, names ...string) error {
+	var resources []string
+	for _, name := range names {
+		sum := sha256.Sum256([]byte(spelling.Fold(strings.TrimSpace(name)))) // a resource has at most 255 characters
+		resources = append(resources, "TblServer.Name "+hex.EncodeToString(sum[:]))
+	}
+	slices.Sort(resources)
+	for _, resource := range slices.Compact(resources) {
+		var outcome sqldb.Int
+		if _, err := tx.Row(ctx, "lock_server_name", []any{&outcome}, named("resource", resource)); err != nil {
+			return err
+		}
+		if outcome < 0 { // another held it too long, or two waited for each other
+			return fmt.Errorf("lock_server_name: outcome %d: %w", outcome, sqldb.ErrConflict)
+		}
+	}
+	return nil
 }
 
 // createServer inserts and then looks again by name: the legacy import may have created the same server at the same moment.
@@ -184,6 +208,11 @@ type ServerChange struct {
 func (s *Store) UpdateServer(ctx context.Context, name, etag string, change ServerChange) (Server, error) {
 	var updated Server
 	err := s.db.Change(ctx, func(tx *sqldb.Tx) error {
+		if change.Name != nil {
+			if err := lockNames(ctx, tx, name, *change.Name); err != nil {
+				return err
+			}
+		}
 		current, err := oneServer(ctx, tx, name)
 		if err != nil {
 			return err
@@ -196,13 +225,16 @@ func (s *Store) UpdateServer(ctx context.Context, name, etag string, change Serv
 		if err := allowRename(ctx, tx, current, next); err != nil {
 			return err
 		}
-		changed, err := tx.Exec(ctx, "update_server", named("serverKey", current.Key),
-			named("name", current.Name), named("url", sqldb.Null(current.URL)), named("type", sqldb.Null(current.Type)), named("active", flagOf(current.Active)),
-			named("newName", next.Name), named("newUrl", sqldb.Null(next.URL)), named("newType", sqldb.Null(next.Type)), named("newActive", flagOf(next.Active)))
+		// It returns its row, since a count would hold those of the triggers that others may have put on the table.
+		var key int64
+		found, err := tx.Row(ctx, "update_server", []any{&key}, named("serverKey", current.Key),
+			named("name", current.Name), named("url", current.URL), named("type", current.Type), named("active", flagOf(current.Active)),
+			named("newName", next.Name), named("newUrl", next.URL), named("newType", next.Type), named("newActive", flagOf(next.Active)),
+			named("setName", flagOf(change.Name != nil)), named("setUrl", flagOf(change.URL != nil)), named("setType", flagOf(change.Type != nil)), named("setActive", flagOf(change.Active != nil)))
 		if err != nil {
 			return err
 		}
-		if changed != 1 {
+		if !found {
 			return sqldb.ErrConflict // read anew, the etag will tell
 		}
 		return tx.Rows(ctx, "server_by_key", func(scan func(...any) error) error {

@@ -1041,7 +1041,7 @@ type VerifyHttpResponse struct {
 	HttpVerification *v1.HttpVerification `protobuf:"bytes,2,opt,name=http_verification,json=httpVerification,proto3" json:"http_verification,omitempty"`
 	// Name the agent answered under; empty if it did not answer.
 	AnsweredAs string `protobuf:"bytes,3,opt,name=answered_as,json=answeredAs,proto3" json:"answered_as,omitempty"`
-	// False when the base URL was changed while the ping ran, and nothing was recorded.
+	// False when the base URL was changed while the ping ran, or something newer was known already: nothing was recorded.
 	Recorded      bool `protobuf:"varint,4,opt,name=recorded,proto3" json:"recorded,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1786,7 +1786,10 @@ type RecordHttpVerificationRequest struct {
 	// What it showed.
 	Outcome VerificationOutcome `protobuf:"varint,3,opt,name=outcome,proto3,enum=commandcenter.registry.v1.VerificationOutcome" json:"outcome,omitempty"`
 	// For people. At most 1,024 characters; longer is cut.
-	Detail        string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
+	Detail string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
+	// Time since the ping began; a result is as old as what it saw. A duration, so that no two machines' clocks are compared.
+	// 0 to 1 h; absent: 0. If a ping that began later is stored already, nothing is; of two that began at once a failure stays.
+	Age           *durationpb.Duration `protobuf:"bytes,5,opt,name=age,proto3" json:"age,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1849,10 +1852,17 @@ func (x *RecordHttpVerificationRequest) GetDetail() string {
 	return ""
 }
 
+func (x *RecordHttpVerificationRequest) GetAge() *durationpb.Duration {
+	if x != nil {
+		return x.Age
+	}
+	return nil
+}
+
 // RecordHttpVerificationResponse says whether it was stored.
 type RecordHttpVerificationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// False when the base URL had changed meanwhile.
+	// False when the base URL had changed meanwhile, or something newer was stored already.
 	Recorded bool `protobuf:"varint,1,opt,name=recorded,proto3" json:"recorded,omitempty"`
 	// The agent as it now is.
 	Agent         *Agent `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
@@ -2897,7 +2907,7 @@ const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"\x05actor\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x05actor\"Y\n" +
 	"\x1fResolveIdentityConflictResponse\x126\n" +
-	"\x05agent\x18\x01 \x01(\v2 .commandcenter.registry.v1.AgentR\x05agent\"\xdd\x01\n" +
+	"\x05agent\x18\x01 \x01(\v2 .commandcenter.registry.v1.AgentR\x05agent\"\x99\x02\n" +
 	"\x1dRecordHttpVerificationRequest\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x04name\x12.\n" +
@@ -2905,7 +2915,9 @@ const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x10R\vhttpBaseUrl\x12T\n" +
 	"\aoutcome\x18\x03 \x01(\x0e2..commandcenter.registry.v1.VerificationOutcomeB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\aoutcome\x12\x16\n" +
-	"\x06detail\x18\x04 \x01(\tR\x06detail\"t\n" +
+	"\x06detail\x18\x04 \x01(\tR\x06detail\x12:\n" +
+	"\x03age\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
+	"\xaa\x01\a\"\x03\b\x90\x1c2\x00R\x03age\"t\n" +
 	"\x1eRecordHttpVerificationResponse\x12\x1a\n" +
 	"\brecorded\x18\x01 \x01(\bR\brecorded\x126\n" +
 	"\x05agent\x18\x02 \x01(\v2 .commandcenter.registry.v1.AgentR\x05agent\"\xc4\x01\n" +
@@ -3122,61 +3134,62 @@ var file_commandcenter_registry_v1_registry_proto_depIdxs = []int32{
 	50, // 26: commandcenter.registry.v1.UpdateAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
 	50, // 27: commandcenter.registry.v1.ResolveIdentityConflictResponse.agent:type_name -> commandcenter.registry.v1.Agent
 	53, // 28: commandcenter.registry.v1.RecordHttpVerificationRequest.outcome:type_name -> commandcenter.registry.v1.VerificationOutcome
-	50, // 29: commandcenter.registry.v1.RecordHttpVerificationResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	48, // 30: commandcenter.registry.v1.ClaimHttpVerificationsRequest.repeat_interval:type_name -> google.protobuf.Duration
-	48, // 31: commandcenter.registry.v1.ClaimHttpVerificationsRequest.claim_timeout:type_name -> google.protobuf.Duration
-	50, // 32: commandcenter.registry.v1.ClaimHttpVerificationsResponse.agents:type_name -> commandcenter.registry.v1.Agent
-	54, // 33: commandcenter.registry.v1.ListUrlProposalsResponse.proposals:type_name -> commandcenter.registry.v1.UrlProposal
-	55, // 34: commandcenter.registry.v1.ListServersResponse.servers:type_name -> commandcenter.registry.v1.Server
-	55, // 35: commandcenter.registry.v1.GetServerResponse.server:type_name -> commandcenter.registry.v1.Server
-	55, // 36: commandcenter.registry.v1.CreateServerResponse.server:type_name -> commandcenter.registry.v1.Server
-	55, // 37: commandcenter.registry.v1.UpdateServerResponse.server:type_name -> commandcenter.registry.v1.Server
-	47, // 38: commandcenter.registry.v1.ListOfflineLogRequest.start_at:type_name -> google.protobuf.Timestamp
-	47, // 39: commandcenter.registry.v1.ListOfflineLogRequest.end_at:type_name -> google.protobuf.Timestamp
-	56, // 40: commandcenter.registry.v1.ListOfflineLogResponse.entries:type_name -> commandcenter.registry.v1.OfflineLogEntry
-	3,  // 41: commandcenter.registry.v1.AgentRegistry.RecordHeartbeats:input_type -> commandcenter.registry.v1.RecordHeartbeatsRequest
-	6,  // 42: commandcenter.registry.v1.AgentRegistry.ReportIngestEvidence:input_type -> commandcenter.registry.v1.ReportIngestEvidenceRequest
-	8,  // 43: commandcenter.registry.v1.AgentRegistry.GetAgent:input_type -> commandcenter.registry.v1.GetAgentRequest
-	10, // 44: commandcenter.registry.v1.AgentRegistry.ListAgents:input_type -> commandcenter.registry.v1.ListAgentsRequest
-	13, // 45: commandcenter.registry.v1.AgentRegistry.AddAgent:input_type -> commandcenter.registry.v1.AddAgentRequest
-	15, // 46: commandcenter.registry.v1.AgentRegistry.AcceptAgent:input_type -> commandcenter.registry.v1.AcceptAgentRequest
-	17, // 47: commandcenter.registry.v1.AgentRegistry.BatchAcceptAgents:input_type -> commandcenter.registry.v1.BatchAcceptAgentsRequest
-	21, // 48: commandcenter.registry.v1.AgentRegistry.RejectAgent:input_type -> commandcenter.registry.v1.RejectAgentRequest
-	23, // 49: commandcenter.registry.v1.AgentRegistry.UpdateAgent:input_type -> commandcenter.registry.v1.UpdateAgentRequest
-	25, // 50: commandcenter.registry.v1.AgentRegistry.RemoveAgent:input_type -> commandcenter.registry.v1.RemoveAgentRequest
-	27, // 51: commandcenter.registry.v1.AgentRegistry.ResolveIdentityConflict:input_type -> commandcenter.registry.v1.ResolveIdentityConflictRequest
-	29, // 52: commandcenter.registry.v1.AgentRegistry.RecordHttpVerification:input_type -> commandcenter.registry.v1.RecordHttpVerificationRequest
-	31, // 53: commandcenter.registry.v1.AgentRegistry.ClaimHttpVerifications:input_type -> commandcenter.registry.v1.ClaimHttpVerificationsRequest
-	33, // 54: commandcenter.registry.v1.AgentRegistry.ListUrlProposals:input_type -> commandcenter.registry.v1.ListUrlProposalsRequest
-	35, // 55: commandcenter.registry.v1.ServerCatalog.ListServers:input_type -> commandcenter.registry.v1.ListServersRequest
-	37, // 56: commandcenter.registry.v1.ServerCatalog.GetServer:input_type -> commandcenter.registry.v1.GetServerRequest
-	39, // 57: commandcenter.registry.v1.ServerCatalog.CreateServer:input_type -> commandcenter.registry.v1.CreateServerRequest
-	41, // 58: commandcenter.registry.v1.ServerCatalog.UpdateServer:input_type -> commandcenter.registry.v1.UpdateServerRequest
-	43, // 59: commandcenter.registry.v1.ServerCatalog.ListOfflineLog:input_type -> commandcenter.registry.v1.ListOfflineLogRequest
-	4,  // 60: commandcenter.registry.v1.AgentRegistry.RecordHeartbeats:output_type -> commandcenter.registry.v1.RecordHeartbeatsResponse
-	7,  // 61: commandcenter.registry.v1.AgentRegistry.ReportIngestEvidence:output_type -> commandcenter.registry.v1.ReportIngestEvidenceResponse
-	9,  // 62: commandcenter.registry.v1.AgentRegistry.GetAgent:output_type -> commandcenter.registry.v1.GetAgentResponse
-	11, // 63: commandcenter.registry.v1.AgentRegistry.ListAgents:output_type -> commandcenter.registry.v1.ListAgentsResponse
-	14, // 64: commandcenter.registry.v1.AgentRegistry.AddAgent:output_type -> commandcenter.registry.v1.AddAgentResponse
-	16, // 65: commandcenter.registry.v1.AgentRegistry.AcceptAgent:output_type -> commandcenter.registry.v1.AcceptAgentResponse
-	19, // 66: commandcenter.registry.v1.AgentRegistry.BatchAcceptAgents:output_type -> commandcenter.registry.v1.BatchAcceptAgentsResponse
-	22, // 67: commandcenter.registry.v1.AgentRegistry.RejectAgent:output_type -> commandcenter.registry.v1.RejectAgentResponse
-	24, // 68: commandcenter.registry.v1.AgentRegistry.UpdateAgent:output_type -> commandcenter.registry.v1.UpdateAgentResponse
-	26, // 69: commandcenter.registry.v1.AgentRegistry.RemoveAgent:output_type -> commandcenter.registry.v1.RemoveAgentResponse
-	28, // 70: commandcenter.registry.v1.AgentRegistry.ResolveIdentityConflict:output_type -> commandcenter.registry.v1.ResolveIdentityConflictResponse
-	30, // 71: commandcenter.registry.v1.AgentRegistry.RecordHttpVerification:output_type -> commandcenter.registry.v1.RecordHttpVerificationResponse
-	32, // 72: commandcenter.registry.v1.AgentRegistry.ClaimHttpVerifications:output_type -> commandcenter.registry.v1.ClaimHttpVerificationsResponse
-	34, // 73: commandcenter.registry.v1.AgentRegistry.ListUrlProposals:output_type -> commandcenter.registry.v1.ListUrlProposalsResponse
-	36, // 74: commandcenter.registry.v1.ServerCatalog.ListServers:output_type -> commandcenter.registry.v1.ListServersResponse
-	38, // 75: commandcenter.registry.v1.ServerCatalog.GetServer:output_type -> commandcenter.registry.v1.GetServerResponse
-	40, // 76: commandcenter.registry.v1.ServerCatalog.CreateServer:output_type -> commandcenter.registry.v1.CreateServerResponse
-	42, // 77: commandcenter.registry.v1.ServerCatalog.UpdateServer:output_type -> commandcenter.registry.v1.UpdateServerResponse
-	44, // 78: commandcenter.registry.v1.ServerCatalog.ListOfflineLog:output_type -> commandcenter.registry.v1.ListOfflineLogResponse
-	60, // [60:79] is the sub-list for method output_type
-	41, // [41:60] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	48, // 29: commandcenter.registry.v1.RecordHttpVerificationRequest.age:type_name -> google.protobuf.Duration
+	50, // 30: commandcenter.registry.v1.RecordHttpVerificationResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	48, // 31: commandcenter.registry.v1.ClaimHttpVerificationsRequest.repeat_interval:type_name -> google.protobuf.Duration
+	48, // 32: commandcenter.registry.v1.ClaimHttpVerificationsRequest.claim_timeout:type_name -> google.protobuf.Duration
+	50, // 33: commandcenter.registry.v1.ClaimHttpVerificationsResponse.agents:type_name -> commandcenter.registry.v1.Agent
+	54, // 34: commandcenter.registry.v1.ListUrlProposalsResponse.proposals:type_name -> commandcenter.registry.v1.UrlProposal
+	55, // 35: commandcenter.registry.v1.ListServersResponse.servers:type_name -> commandcenter.registry.v1.Server
+	55, // 36: commandcenter.registry.v1.GetServerResponse.server:type_name -> commandcenter.registry.v1.Server
+	55, // 37: commandcenter.registry.v1.CreateServerResponse.server:type_name -> commandcenter.registry.v1.Server
+	55, // 38: commandcenter.registry.v1.UpdateServerResponse.server:type_name -> commandcenter.registry.v1.Server
+	47, // 39: commandcenter.registry.v1.ListOfflineLogRequest.start_at:type_name -> google.protobuf.Timestamp
+	47, // 40: commandcenter.registry.v1.ListOfflineLogRequest.end_at:type_name -> google.protobuf.Timestamp
+	56, // 41: commandcenter.registry.v1.ListOfflineLogResponse.entries:type_name -> commandcenter.registry.v1.OfflineLogEntry
+	3,  // 42: commandcenter.registry.v1.AgentRegistry.RecordHeartbeats:input_type -> commandcenter.registry.v1.RecordHeartbeatsRequest
+	6,  // 43: commandcenter.registry.v1.AgentRegistry.ReportIngestEvidence:input_type -> commandcenter.registry.v1.ReportIngestEvidenceRequest
+	8,  // 44: commandcenter.registry.v1.AgentRegistry.GetAgent:input_type -> commandcenter.registry.v1.GetAgentRequest
+	10, // 45: commandcenter.registry.v1.AgentRegistry.ListAgents:input_type -> commandcenter.registry.v1.ListAgentsRequest
+	13, // 46: commandcenter.registry.v1.AgentRegistry.AddAgent:input_type -> commandcenter.registry.v1.AddAgentRequest
+	15, // 47: commandcenter.registry.v1.AgentRegistry.AcceptAgent:input_type -> commandcenter.registry.v1.AcceptAgentRequest
+	17, // 48: commandcenter.registry.v1.AgentRegistry.BatchAcceptAgents:input_type -> commandcenter.registry.v1.BatchAcceptAgentsRequest
+	21, // 49: commandcenter.registry.v1.AgentRegistry.RejectAgent:input_type -> commandcenter.registry.v1.RejectAgentRequest
+	23, // 50: commandcenter.registry.v1.AgentRegistry.UpdateAgent:input_type -> commandcenter.registry.v1.UpdateAgentRequest
+	25, // 51: commandcenter.registry.v1.AgentRegistry.RemoveAgent:input_type -> commandcenter.registry.v1.RemoveAgentRequest
+	27, // 52: commandcenter.registry.v1.AgentRegistry.ResolveIdentityConflict:input_type -> commandcenter.registry.v1.ResolveIdentityConflictRequest
+	29, // 53: commandcenter.registry.v1.AgentRegistry.RecordHttpVerification:input_type -> commandcenter.registry.v1.RecordHttpVerificationRequest
+	31, // 54: commandcenter.registry.v1.AgentRegistry.ClaimHttpVerifications:input_type -> commandcenter.registry.v1.ClaimHttpVerificationsRequest
+	33, // 55: commandcenter.registry.v1.AgentRegistry.ListUrlProposals:input_type -> commandcenter.registry.v1.ListUrlProposalsRequest
+	35, // 56: commandcenter.registry.v1.ServerCatalog.ListServers:input_type -> commandcenter.registry.v1.ListServersRequest
+	37, // 57: commandcenter.registry.v1.ServerCatalog.GetServer:input_type -> commandcenter.registry.v1.GetServerRequest
+	39, // 58: commandcenter.registry.v1.ServerCatalog.CreateServer:input_type -> commandcenter.registry.v1.CreateServerRequest
+	41, // 59: commandcenter.registry.v1.ServerCatalog.UpdateServer:input_type -> commandcenter.registry.v1.UpdateServerRequest
+	43, // 60: commandcenter.registry.v1.ServerCatalog.ListOfflineLog:input_type -> commandcenter.registry.v1.ListOfflineLogRequest
+	4,  // 61: commandcenter.registry.v1.AgentRegistry.RecordHeartbeats:output_type -> commandcenter.registry.v1.RecordHeartbeatsResponse
+	7,  // 62: commandcenter.registry.v1.AgentRegistry.ReportIngestEvidence:output_type -> commandcenter.registry.v1.ReportIngestEvidenceResponse
+	9,  // 63: commandcenter.registry.v1.AgentRegistry.GetAgent:output_type -> commandcenter.registry.v1.GetAgentResponse
+	11, // 64: commandcenter.registry.v1.AgentRegistry.ListAgents:output_type -> commandcenter.registry.v1.ListAgentsResponse
+	14, // 65: commandcenter.registry.v1.AgentRegistry.AddAgent:output_type -> commandcenter.registry.v1.AddAgentResponse
+	16, // 66: commandcenter.registry.v1.AgentRegistry.AcceptAgent:output_type -> commandcenter.registry.v1.AcceptAgentResponse
+	19, // 67: commandcenter.registry.v1.AgentRegistry.BatchAcceptAgents:output_type -> commandcenter.registry.v1.BatchAcceptAgentsResponse
+	22, // 68: commandcenter.registry.v1.AgentRegistry.RejectAgent:output_type -> commandcenter.registry.v1.RejectAgentResponse
+	24, // 69: commandcenter.registry.v1.AgentRegistry.UpdateAgent:output_type -> commandcenter.registry.v1.UpdateAgentResponse
+	26, // 70: commandcenter.registry.v1.AgentRegistry.RemoveAgent:output_type -> commandcenter.registry.v1.RemoveAgentResponse
+	28, // 71: commandcenter.registry.v1.AgentRegistry.ResolveIdentityConflict:output_type -> commandcenter.registry.v1.ResolveIdentityConflictResponse
+	30, // 72: commandcenter.registry.v1.AgentRegistry.RecordHttpVerification:output_type -> commandcenter.registry.v1.RecordHttpVerificationResponse
+	32, // 73: commandcenter.registry.v1.AgentRegistry.ClaimHttpVerifications:output_type -> commandcenter.registry.v1.ClaimHttpVerificationsResponse
+	34, // 74: commandcenter.registry.v1.AgentRegistry.ListUrlProposals:output_type -> commandcenter.registry.v1.ListUrlProposalsResponse
+	36, // 75: commandcenter.registry.v1.ServerCatalog.ListServers:output_type -> commandcenter.registry.v1.ListServersResponse
+	38, // 76: commandcenter.registry.v1.ServerCatalog.GetServer:output_type -> commandcenter.registry.v1.GetServerResponse
+	40, // 77: commandcenter.registry.v1.ServerCatalog.CreateServer:output_type -> commandcenter.registry.v1.CreateServerResponse
+	42, // 78: commandcenter.registry.v1.ServerCatalog.UpdateServer:output_type -> commandcenter.registry.v1.UpdateServerResponse
+	44, // 79: commandcenter.registry.v1.ServerCatalog.ListOfflineLog:output_type -> commandcenter.registry.v1.ListOfflineLogResponse
+	61, // [61:80] is the sub-list for method output_type
+	42, // [42:61] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_registry_v1_registry_proto_init() }

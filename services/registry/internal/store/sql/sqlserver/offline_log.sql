@@ -1,4 +1,5 @@
-SELECT CreateDate FROM dbo.TblServerOfflineLog
-WHERE ServerKey = @serverKey AND (@startAt IS NULL OR CreateDate >= CAST(@startAt AS datetime2(3))) AND (@endAt IS NULL OR CreateDate < CAST(@endAt AS datetime2(3)))
-  AND (@lastAt IS NULL OR CreateDate <= CAST(@lastAt AS datetime2(3)))
-ORDER BY CreateDate DESC OFFSET @skip ROWS FETCH NEXT @limit ROWS ONLY;
+SELECT l.LoggedAt
+FROM (SELECT CAST(CreateDate AS datetime2(3)) AS LoggedAt FROM dbo.TblServerOfflineLog WHERE ServerKey = @serverKey) l
+WHERE (@startAt IS NULL OR l.LoggedAt >= CAST(@startAt AS datetime2(3))) AND (@endAt IS NULL OR l.LoggedAt < CAST(@endAt AS datetime2(3)))
+  AND (@lastAt IS NULL OR l.LoggedAt <= CAST(@lastAt AS datetime2(3)))
+ORDER BY l.LoggedAt DESC OFFSET @skip ROWS FETCH NEXT @limit ROWS ONLY;

@@ -1,0 +1,1 @@
+SELECT 0 WHERE @resource IS NOT NULL;
