@@ -18,6 +18,13 @@ require (
 )
 
 require (
+	github.com/bufbuild/protocompile v0.9.0 // indirect
+	github.com/fullstorydev/grpchan v1.1.2 // indirect
+	github.com/golang/protobuf v1.5.4 // indirect
+	github.com/jhump/protoreflect v1.15.6 // indirect
+)
+
+require (
 	buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go v1.36.12-20260825204119-511051f7f437.2 // indirect
 	buf.build/go/protovalidate v1.4.0 // indirect
 	cel.dev/cel-go v0.32.0 // indirect
