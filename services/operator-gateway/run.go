@@ -57,7 +57,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	defer closeBus()
 	registry := rpc.Registry{Agents: registryv1.NewAgentRegistryClient(conn), Servers: registryv1.NewServerCatalogClient(conn)}
-	work, err := newWork(cfg, registry, overBus, metrics)
+	work, err := newWork(ctx, cfg, registry, overBus, metrics)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ type work struct {
 	servers    *rpc.Servers
 }
 
-func newWork(cfg Config, registry rpc.Registry, overBus busTransport, metrics prometheus.Registerer) (*work, error) {
+func newWork(ctx context.Context, cfg Config, registry rpc.Registry, overBus busTransport, metrics prometheus.Registerer) (*work, error) {
 	client, err := agenthttp.NewClient(cfg.HTTP)
 	if err != nil {
 		return nil, fmt.Errorf("http: %w", err)
@@ -95,7 +95,7 @@ func newWork(cfg Config, registry rpc.Registry, overBus busTransport, metrics pr
 	}
 	return &work{
 		bus: overBus, verifier: verifier,
-		operations: &rpc.Operations{Registry: registry, Executor: executor},
+		operations: &rpc.Operations{Registry: registry, Executor: executor, Stopping: ctx.Done()},
 		agents:     &rpc.Agents{Registry: registry, Verifier: verifier, Policy: policy, Logger: cfg.Logger},
 		servers:    &rpc.Servers{Registry: registry, Logger: cfg.Logger},
 	}, nil

@@ -47,7 +47,7 @@ type DatabaseConfig struct {
 // Endpoints are the bound addresses.
 type Endpoints struct{ GRPC, Admin string }
 
-// DefaultConfig listens on loopback, with a SQLite file in the working directory.
+// DefaultConfig listens on loopback; only the database must be set.
 func DefaultConfig() Config {
 	return Config{
 		GRPC:  grpcserver.ListenConfig{Listen: "127.0.0.1:7410"},

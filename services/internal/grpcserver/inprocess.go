@@ -32,7 +32,12 @@ func NewInProcess(opts Options) (*InProcess, error) {
 			p.calls.Add(1)
 			defer p.calls.Done()
 			return chain.unary(ctx, request, info, handler)
-		}).WithServerStreamInterceptor(chain.stream)
+		}).WithServerStreamInterceptor(
+		func(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+			p.calls.Add(1)
+			defer p.calls.Done()
+			return chain.stream(service, stream, info, handler)
+		})
 	return p, nil
 }
 

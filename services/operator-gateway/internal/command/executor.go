@@ -79,7 +79,7 @@ type run struct {
 // Execute carries out one command; operation holds the operation, and the command's id where the caller chose it. Errors are
 // *fault.Error.
 func (e *Executor) Execute(ctx context.Context, principal, agent string, operation *agentv1.Command) (Result, error) {
-	kind := kindOf(operation)
+	kind := Kind(operation)
 	r := &run{Executor: e, principal: principal, name: agent, kind: kind, write: isWrite(kind), command: proto.CloneOf(operation)}
 	r.command.IssuedBy = principal
 	if r.command.GetCommandId() == "" {

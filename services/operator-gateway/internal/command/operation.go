@@ -7,8 +7,8 @@ import (
 	"github.com/commandcenter/fleet/services/internal/fault"
 )
 
-// kindOf names a command's operation ("restart_service"), as logs and metrics do.
-func kindOf(command *agentv1.Command) string {
+// Kind names a command's operation ("restart_service"), as logs and metrics do.
+func Kind(command *agentv1.Command) string {
 	message := command.ProtoReflect()
 	field := message.WhichOneof(message.Descriptor().Oneofs().ByName("operation"))
 	if field == nil {

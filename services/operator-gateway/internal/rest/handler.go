@@ -55,11 +55,7 @@ func NewHandler(ctx context.Context, options Options) (http.Handler, error) {
 	}
 	readStrictly()
 	h.mux = runtime.NewServeMux(
-		runtime.WithMarshalerOption(runtime.MIMEWildcard, compact{&runtime.JSONPb{
-			// Lists and plain values are there even when empty, so that callers need no special cases.
-			MarshalOptions:   protojson.MarshalOptions{EmitDefaultValues: true},
-			UnmarshalOptions: protojson.UnmarshalOptions{DiscardUnknown: false},
-		}}),
+		runtime.WithMarshalerOption(runtime.MIMEWildcard, asJSON),
 		runtime.WithUnescapingMode(runtime.UnescapingModeAllExceptReserved),
 		runtime.WithMiddlewares(h.placed),
 		runtime.WithErrorHandler(h.fail),
@@ -80,7 +76,9 @@ func NewHandler(ctx context.Context, options Options) (http.Handler, error) {
 			return nil, err
 		}
 	}
-	return h, nil
+	// In the place of the generated one, which cannot answer with a problem.
+	batch := batchRoute{h, operatorv1.NewAgentOperationsClient(conn)}
+	return h, h.mux.HandlePath(http.MethodPost, "/api/agents:batch", batch.serve)
 }
 
 type handler struct {
@@ -187,6 +185,13 @@ func respond(_ context.Context, w http.ResponseWriter, message proto.Message) er
 	}
 	return nil
 }
+
+// asJSON is how bodies are read and written. Lists and plain values are there even when empty, so that callers need no special
+// cases.
+var asJSON = compact{&runtime.JSONPb{
+	MarshalOptions:   protojson.MarshalOptions{EmitDefaultValues: true},
+	UnmarshalOptions: protojson.UnmarshalOptions{DiscardUnknown: false},
+}}
 
 // compact writes JSON without the blanks that protojson varies from build to build.
 type compact struct{ *runtime.JSONPb }

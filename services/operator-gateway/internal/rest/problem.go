@@ -32,8 +32,7 @@ type fieldError struct {
 // retryAfter is in seconds. It is said only where nothing was sent or changed.
 const retryAfter = "5"
 
-// writeProblem answers with an error.
-func writeProblem(w http.ResponseWriter, requestID string, err *fault.Error) {
+func newProblem(requestID string, err *fault.Error) problem {
 	body := problem{
 		Type: "urn:commandcenter:problem:" + strings.ToLower(string(err.Reason)), Title: err.Reason.Title(), Status: err.Reason.HTTPStatus(),
 		Detail: err.Detail, Instance: "urn:commandcenter:request:" + requestID, Reason: string(err.Reason),
@@ -42,6 +41,11 @@ func writeProblem(w http.ResponseWriter, requestID string, err *fault.Error) {
 	for _, field := range err.Fields {
 		body.Errors = append(body.Errors, fieldError{field.Pointer, field.Detail})
 	}
+	return body
+}
+
+// writeProblem answers with an error.
+func writeProblem(w http.ResponseWriter, requestID string, err *fault.Error) {
 	header := w.Header()
 	header.Set("Content-Type", "application/problem+json")
 	header.Set("Cache-Control", "no-store")
@@ -54,10 +58,15 @@ func writeProblem(w http.ResponseWriter, requestID string, err *fault.Error) {
 	if err.CurrentEtag != "" {
 		header.Set("ETag", strconv.Quote(err.CurrentEtag))
 	}
-	w.WriteHeader(body.Status)
+	w.WriteHeader(err.Reason.HTTPStatus())
+	writeLine(w, newProblem(requestID, err))
+}
+
+// writeLine writes a value as one line of JSON. A caller that went away needs no answer.
+func writeLine(w http.ResponseWriter, value any) {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(body) // a caller that went away needs no answer
+	_ = encoder.Encode(value)
 }
 
 var (

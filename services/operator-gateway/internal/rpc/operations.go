@@ -19,6 +19,8 @@ type Operations struct {
 	operatorv1.UnimplementedAgentOperationsServer
 	Registry Registry
 	Executor *command.Executor
+	// Stopping is closed when the gateway begins to stop: batches start no more then.
+	Stopping <-chan struct{}
 }
 
 // ListAgents lists the agents that may be addressed, each with where its next command would go.
@@ -102,10 +104,14 @@ func (s *Operations) do(ctx context.Context, agent string, operation *agentv1.Co
 	if err != nil {
 		return nil, err
 	}
+	return commandResponse(result), nil
+}
+
+func commandResponse(result command.Result) *operatorv1.CommandResponse {
 	return &operatorv1.CommandResponse{
 		Agent: result.Agent, CommandId: result.CommandID, Transport: transport(result.Transport), Fallback: result.Fallback,
 		StartedAt: result.Answer.GetStartedAt(), Duration: result.Answer.GetDuration(), Changes: result.Answer.GetChanges().GetChanges(),
-	}, nil
+	}
 }
 
 // ListInstallations reads the installed products.

@@ -32,6 +32,7 @@ func Policy() authn.Policy {
 		operations + "StopAppPool":       operator,
 		operations + "RecycleAppPool":    operator,
 		operations + "SyncPackages":      operator,
+		operations + "BatchRun":          operator,
 
 		agents + "ListAgents":              viewer,
 		agents + "GetAgent":                viewer,
@@ -53,7 +54,7 @@ func Policy() authn.Policy {
 	}
 }
 
-// Deadlines give a command its whole budget; it ends by itself a little earlier, and says how.
+// Deadlines give a command its whole budget; it ends by itself a little earlier, and says how. A batch has many.
 func Deadlines(budget time.Duration) map[string]time.Duration {
 	deadlines := map[string]time.Duration{}
 	for method := range Policy() {
@@ -61,5 +62,6 @@ func Deadlines(budget time.Duration) map[string]time.Duration {
 			deadlines[method] = budget + 5*time.Second
 		}
 	}
+	deadlines[operations+"BatchRun"] = batchDeadline
 	return deadlines
 }

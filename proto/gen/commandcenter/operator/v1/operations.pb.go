@@ -30,6 +30,71 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// BatchOutcome says what became of one agent.
+type BatchOutcome int32
+
+const (
+	// Never used.
+	BatchOutcome_BATCH_OUTCOME_UNSPECIFIED BatchOutcome = 0
+	// It did what was asked, or had it done already.
+	BatchOutcome_BATCH_OUTCOME_SUCCEEDED BatchOutcome = 1
+	// It was asked and did not do it: reason says why.
+	BatchOutcome_BATCH_OUTCOME_FAILED BatchOutcome = 2
+	// It was asked, and what it did is not known: it may have been carried out.
+	BatchOutcome_BATCH_OUTCOME_UNKNOWN BatchOutcome = 3
+	// It could not or must not be asked: nothing was sent to it.
+	BatchOutcome_BATCH_OUTCOME_NOT_SENT BatchOutcome = 4
+	// The batch had stopped before its turn: nothing was sent to it.
+	BatchOutcome_BATCH_OUTCOME_NOT_STARTED BatchOutcome = 5
+)
+
+// Enum value maps for BatchOutcome.
+var (
+	BatchOutcome_name = map[int32]string{
+		0: "BATCH_OUTCOME_UNSPECIFIED",
+		1: "BATCH_OUTCOME_SUCCEEDED",
+		2: "BATCH_OUTCOME_FAILED",
+		3: "BATCH_OUTCOME_UNKNOWN",
+		4: "BATCH_OUTCOME_NOT_SENT",
+		5: "BATCH_OUTCOME_NOT_STARTED",
+	}
+	BatchOutcome_value = map[string]int32{
+		"BATCH_OUTCOME_UNSPECIFIED": 0,
+		"BATCH_OUTCOME_SUCCEEDED":   1,
+		"BATCH_OUTCOME_FAILED":      2,
+		"BATCH_OUTCOME_UNKNOWN":     3,
+		"BATCH_OUTCOME_NOT_SENT":    4,
+		"BATCH_OUTCOME_NOT_STARTED": 5,
+	}
+)
+
+func (x BatchOutcome) Enum() *BatchOutcome {
+	p := new(BatchOutcome)
+	*p = x
+	return p
+}
+
+func (x BatchOutcome) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (BatchOutcome) Descriptor() protoreflect.EnumDescriptor {
+	return file_commandcenter_operator_v1_operations_proto_enumTypes[0].Descriptor()
+}
+
+func (BatchOutcome) Type() protoreflect.EnumType {
+	return &file_commandcenter_operator_v1_operations_proto_enumTypes[0]
+}
+
+func (x BatchOutcome) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use BatchOutcome.Descriptor instead.
+func (BatchOutcome) EnumDescriptor() ([]byte, []int) {
+	return file_commandcenter_operator_v1_operations_proto_rawDescGZIP(), []int{0}
+}
+
 // ListAgentsRequest pages through addressable agents.
 type ListAgentsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1530,6 +1595,482 @@ func (x *SyncPackagesRequest) GetPackages() []*v11.Package {
 	return nil
 }
 
+// BatchRunRequest is one operation for many agents.
+type BatchRunRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Names in any case, 1 to 1,000, each once. One that is wrong is refused by itself.
+	Agents []string `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
+	// Commands under way at once, 1 to 64; 0 means 16.
+	Parallelism int32 `protobuf:"varint,2,opt,name=parallelism,proto3" json:"parallelism,omitempty"`
+	// Failures after which no more are started, 1 to 1,000; 0 means 1: the first failure stops it. A refusal is a failure too.
+	FailureLimit int32 `protobuf:"varint,3,opt,name=failure_limit,json=failureLimit,proto3" json:"failure_limit,omitempty"`
+	// What to do, the same on each.
+	//
+	// Types that are valid to be assigned to Operation:
+	//
+	//	*BatchRunRequest_Uninstall
+	//	*BatchRunRequest_StartService
+	//	*BatchRunRequest_StopService
+	//	*BatchRunRequest_RestartService
+	//	*BatchRunRequest_StartAppPool
+	//	*BatchRunRequest_StopAppPool
+	//	*BatchRunRequest_RecycleAppPool
+	//	*BatchRunRequest_SyncPackages
+	Operation     isBatchRunRequest_Operation `protobuf_oneof:"operation"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BatchRunRequest) Reset() {
+	*x = BatchRunRequest{}
+	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BatchRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BatchRunRequest) ProtoMessage() {}
+
+func (x *BatchRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BatchRunRequest.ProtoReflect.Descriptor instead.
+func (*BatchRunRequest) Descriptor() ([]byte, []int) {
+	return file_commandcenter_operator_v1_operations_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *BatchRunRequest) GetAgents() []string {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+func (x *BatchRunRequest) GetParallelism() int32 {
+	if x != nil {
+		return x.Parallelism
+	}
+	return 0
+}
+
+func (x *BatchRunRequest) GetFailureLimit() int32 {
+	if x != nil {
+		return x.FailureLimit
+	}
+	return 0
+}
+
+func (x *BatchRunRequest) GetOperation() isBatchRunRequest_Operation {
+	if x != nil {
+		return x.Operation
+	}
+	return nil
+}
+
+func (x *BatchRunRequest) GetUninstall() *v11.Uninstall {
+	if x != nil {
+		if x, ok := x.Operation.(*BatchRunRequest_Uninstall); ok {
+			return x.Uninstall
+		}
+	}
+	return nil
+}
+
+func (x *BatchRunRequest) GetStartService() *v11.StartService {
+	if x != nil {
+		if x, ok := x.Operation.(*BatchRunRequest_StartService); ok {
+			return x.StartService
+		}
+	}
+	return nil
+}
+
+func (x *BatchRunRequest) GetStopService() *v11.StopService {
+	if x != nil {
+		if x, ok := x.Operation.(*BatchRunRequest_StopService); ok {
+			return x.StopService
+		}
+	}
+	return nil
+}
+
+func (x *BatchRunRequest) GetRestartService() *v11.RestartService {
+	if x != nil {
+		if x, ok := x.Operation.(*BatchRunRequest_RestartService); ok {
+			return x.RestartService
+		}
+	}
+	return nil
+}
+
+func (x *BatchRunRequest) GetStartAppPool() *v11.StartAppPool {
+	if x != nil {
+		if x, ok := x.Operation.(*BatchRunRequest_StartAppPool); ok {
+			return x.StartAppPool
+		}
+	}
+	return nil
+}
+
+func (x *BatchRunRequest) GetStopAppPool() *v11.StopAppPool {
+	if x != nil {
+		if x, ok := x.Operation.(*BatchRunRequest_StopAppPool); ok {
+			return x.StopAppPool
+		}
+	}
+	return nil
+}
+
+func (x *BatchRunRequest) GetRecycleAppPool() *v11.RecycleAppPool {
+	if x != nil {
+		if x, ok := x.Operation.(*BatchRunRequest_RecycleAppPool); ok {
+			return x.RecycleAppPool
+		}
+	}
+	return nil
+}
+
+func (x *BatchRunRequest) GetSyncPackages() *v11.SyncPackages {
+	if x != nil {
+		if x, ok := x.Operation.(*BatchRunRequest_SyncPackages); ok {
+			return x.SyncPackages
+		}
+	}
+	return nil
+}
+
+type isBatchRunRequest_Operation interface {
+	isBatchRunRequest_Operation()
+}
+
+type BatchRunRequest_Uninstall struct {
+	// Uninstall one product.
+	Uninstall *v11.Uninstall `protobuf:"bytes,10,opt,name=uninstall,proto3,oneof"`
+}
+
+type BatchRunRequest_StartService struct {
+	// Start one service.
+	StartService *v11.StartService `protobuf:"bytes,11,opt,name=start_service,json=startService,proto3,oneof"`
+}
+
+type BatchRunRequest_StopService struct {
+	// Stop one service.
+	StopService *v11.StopService `protobuf:"bytes,12,opt,name=stop_service,json=stopService,proto3,oneof"`
+}
+
+type BatchRunRequest_RestartService struct {
+	// Stop and start one service.
+	RestartService *v11.RestartService `protobuf:"bytes,13,opt,name=restart_service,json=restartService,proto3,oneof"`
+}
+
+type BatchRunRequest_StartAppPool struct {
+	// Start one pool.
+	StartAppPool *v11.StartAppPool `protobuf:"bytes,14,opt,name=start_app_pool,json=startAppPool,proto3,oneof"`
+}
+
+type BatchRunRequest_StopAppPool struct {
+	// Stop one pool.
+	StopAppPool *v11.StopAppPool `protobuf:"bytes,15,opt,name=stop_app_pool,json=stopAppPool,proto3,oneof"`
+}
+
+type BatchRunRequest_RecycleAppPool struct {
+	// Recycle one pool.
+	RecycleAppPool *v11.RecycleAppPool `protobuf:"bytes,16,opt,name=recycle_app_pool,json=recycleAppPool,proto3,oneof"`
+}
+
+type BatchRunRequest_SyncPackages struct {
+	// Install what is missing of a set, and nothing else.
+	SyncPackages *v11.SyncPackages `protobuf:"bytes,17,opt,name=sync_packages,json=syncPackages,proto3,oneof"`
+}
+
+func (*BatchRunRequest_Uninstall) isBatchRunRequest_Operation() {}
+
+func (*BatchRunRequest_StartService) isBatchRunRequest_Operation() {}
+
+func (*BatchRunRequest_StopService) isBatchRunRequest_Operation() {}
+
+func (*BatchRunRequest_RestartService) isBatchRunRequest_Operation() {}
+
+func (*BatchRunRequest_StartAppPool) isBatchRunRequest_Operation() {}
+
+func (*BatchRunRequest_StopAppPool) isBatchRunRequest_Operation() {}
+
+func (*BatchRunRequest_RecycleAppPool) isBatchRunRequest_Operation() {}
+
+func (*BatchRunRequest_SyncPackages) isBatchRunRequest_Operation() {}
+
+// BatchRunEvent is one agent's outcome, or the end.
+type BatchRunEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which of the two.
+	//
+	// Types that are valid to be assigned to Event:
+	//
+	//	*BatchRunEvent_Item
+	//	*BatchRunEvent_Summary
+	Event         isBatchRunEvent_Event `protobuf_oneof:"event"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BatchRunEvent) Reset() {
+	*x = BatchRunEvent{}
+	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BatchRunEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BatchRunEvent) ProtoMessage() {}
+
+func (x *BatchRunEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BatchRunEvent.ProtoReflect.Descriptor instead.
+func (*BatchRunEvent) Descriptor() ([]byte, []int) {
+	return file_commandcenter_operator_v1_operations_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *BatchRunEvent) GetEvent() isBatchRunEvent_Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *BatchRunEvent) GetItem() *BatchRunItem {
+	if x != nil {
+		if x, ok := x.Event.(*BatchRunEvent_Item); ok {
+			return x.Item
+		}
+	}
+	return nil
+}
+
+func (x *BatchRunEvent) GetSummary() *BatchRunSummary {
+	if x != nil {
+		if x, ok := x.Event.(*BatchRunEvent_Summary); ok {
+			return x.Summary
+		}
+	}
+	return nil
+}
+
+type isBatchRunEvent_Event interface {
+	isBatchRunEvent_Event()
+}
+
+type BatchRunEvent_Item struct {
+	// What became of one agent.
+	Item *BatchRunItem `protobuf:"bytes,1,opt,name=item,proto3,oneof"`
+}
+
+type BatchRunEvent_Summary struct {
+	// The last event.
+	Summary *BatchRunSummary `protobuf:"bytes,2,opt,name=summary,proto3,oneof"`
+}
+
+func (*BatchRunEvent_Item) isBatchRunEvent_Event() {}
+
+func (*BatchRunEvent_Summary) isBatchRunEvent_Event() {}
+
+// BatchRunItem is what became of one agent.
+type BatchRunItem struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name as asked.
+	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// What became of it.
+	Outcome BatchOutcome `protobuf:"varint,2,opt,name=outcome,proto3,enum=commandcenter.operator.v1.BatchOutcome" json:"outcome,omitempty"`
+	// Reason of the error table; empty where it succeeded or was not started.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// For people.
+	Detail string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
+	// Its command; absent where none was made.
+	Command       *CommandResponse `protobuf:"bytes,5,opt,name=command,proto3" json:"command,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BatchRunItem) Reset() {
+	*x = BatchRunItem{}
+	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BatchRunItem) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BatchRunItem) ProtoMessage() {}
+
+func (x *BatchRunItem) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BatchRunItem.ProtoReflect.Descriptor instead.
+func (*BatchRunItem) Descriptor() ([]byte, []int) {
+	return file_commandcenter_operator_v1_operations_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *BatchRunItem) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *BatchRunItem) GetOutcome() BatchOutcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return BatchOutcome_BATCH_OUTCOME_UNSPECIFIED
+}
+
+func (x *BatchRunItem) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *BatchRunItem) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *BatchRunItem) GetCommand() *CommandResponse {
+	if x != nil {
+		return x.Command
+	}
+	return nil
+}
+
+// BatchRunSummary counts the agents by outcome.
+type BatchRunSummary struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Did what was asked.
+	Succeeded int32 `protobuf:"varint,1,opt,name=succeeded,proto3" json:"succeeded,omitempty"`
+	// Were asked and did not.
+	Failed int32 `protobuf:"varint,2,opt,name=failed,proto3" json:"failed,omitempty"`
+	// May have.
+	Unknown int32 `protobuf:"varint,3,opt,name=unknown,proto3" json:"unknown,omitempty"`
+	// Could not or must not be asked.
+	NotSent int32 `protobuf:"varint,4,opt,name=not_sent,json=notSent,proto3" json:"not_sent,omitempty"`
+	// Were not reached.
+	NotStarted int32 `protobuf:"varint,5,opt,name=not_started,json=notStarted,proto3" json:"not_started,omitempty"`
+	// Why it stopped before the last agent; empty where it did not.
+	Stopped       string `protobuf:"bytes,6,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BatchRunSummary) Reset() {
+	*x = BatchRunSummary{}
+	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BatchRunSummary) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BatchRunSummary) ProtoMessage() {}
+
+func (x *BatchRunSummary) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BatchRunSummary.ProtoReflect.Descriptor instead.
+func (*BatchRunSummary) Descriptor() ([]byte, []int) {
+	return file_commandcenter_operator_v1_operations_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *BatchRunSummary) GetSucceeded() int32 {
+	if x != nil {
+		return x.Succeeded
+	}
+	return 0
+}
+
+func (x *BatchRunSummary) GetFailed() int32 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *BatchRunSummary) GetUnknown() int32 {
+	if x != nil {
+		return x.Unknown
+	}
+	return 0
+}
+
+func (x *BatchRunSummary) GetNotSent() int32 {
+	if x != nil {
+		return x.NotSent
+	}
+	return 0
+}
+
+func (x *BatchRunSummary) GetNotStarted() int32 {
+	if x != nil {
+		return x.NotStarted
+	}
+	return 0
+}
+
+func (x *BatchRunSummary) GetStopped() string {
+	if x != nil {
+		return x.Stopped
+	}
+	return ""
+}
+
 // Problem is the body of every REST error (RFC 9457, application/problem+json).
 type Problem struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1559,7 +2100,7 @@ type Problem struct {
 
 func (x *Problem) Reset() {
 	*x = Problem{}
-	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[24]
+	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1571,7 +2112,7 @@ func (x *Problem) String() string {
 func (*Problem) ProtoMessage() {}
 
 func (x *Problem) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[24]
+	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1584,7 +2125,7 @@ func (x *Problem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Problem.ProtoReflect.Descriptor instead.
 func (*Problem) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_operations_proto_rawDescGZIP(), []int{24}
+	return file_commandcenter_operator_v1_operations_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Problem) GetType() string {
@@ -1670,7 +2211,7 @@ type FieldError struct {
 
 func (x *FieldError) Reset() {
 	*x = FieldError{}
-	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[25]
+	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1682,7 +2223,7 @@ func (x *FieldError) String() string {
 func (*FieldError) ProtoMessage() {}
 
 func (x *FieldError) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[25]
+	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1695,7 +2236,7 @@ func (x *FieldError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldError.ProtoReflect.Descriptor instead.
 func (*FieldError) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_operations_proto_rawDescGZIP(), []int{25}
+	return file_commandcenter_operator_v1_operations_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *FieldError) GetPointer() string {
@@ -1834,7 +2375,40 @@ const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"\x13SyncPackagesRequest\x12 \n" +
 	"\x05agent\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x05agent\x12F\n" +
-	"\bpackages\x18\x02 \x03(\v2\x1f.commandcenter.agent.v1.PackageB\t\xbaH\x06\x92\x01\x03\x10\xf4\x03R\bpackages\"\xae\x02\n" +
+	"\bpackages\x18\x02 \x03(\v2\x1f.commandcenter.agent.v1.PackageB\t\xbaH\x06\x92\x01\x03\x10\xf4\x03R\bpackages\"\x8f\x06\n" +
+	"\x0fBatchRunRequest\x12#\n" +
+	"\x06agents\x18\x01 \x03(\tB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\x06agents\x12+\n" +
+	"\vparallelism\x18\x02 \x01(\x05B\t\xbaH\x06\x1a\x04\x18@(\x00R\vparallelism\x12/\n" +
+	"\rfailure_limit\x18\x03 \x01(\x05B\n" +
+	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\ffailureLimit\x12A\n" +
+	"\tuninstall\x18\n" +
+	" \x01(\v2!.commandcenter.agent.v1.UninstallH\x00R\tuninstall\x12K\n" +
+	"\rstart_service\x18\v \x01(\v2$.commandcenter.agent.v1.StartServiceH\x00R\fstartService\x12H\n" +
+	"\fstop_service\x18\f \x01(\v2#.commandcenter.agent.v1.StopServiceH\x00R\vstopService\x12Q\n" +
+	"\x0frestart_service\x18\r \x01(\v2&.commandcenter.agent.v1.RestartServiceH\x00R\x0erestartService\x12L\n" +
+	"\x0estart_app_pool\x18\x0e \x01(\v2$.commandcenter.agent.v1.StartAppPoolH\x00R\fstartAppPool\x12I\n" +
+	"\rstop_app_pool\x18\x0f \x01(\v2#.commandcenter.agent.v1.StopAppPoolH\x00R\vstopAppPool\x12R\n" +
+	"\x10recycle_app_pool\x18\x10 \x01(\v2&.commandcenter.agent.v1.RecycleAppPoolH\x00R\x0erecycleAppPool\x12K\n" +
+	"\rsync_packages\x18\x11 \x01(\v2$.commandcenter.agent.v1.SyncPackagesH\x00R\fsyncPackagesB\x12\n" +
+	"\toperation\x12\x05\xbaH\x02\b\x01\"\x9f\x01\n" +
+	"\rBatchRunEvent\x12=\n" +
+	"\x04item\x18\x01 \x01(\v2'.commandcenter.operator.v1.BatchRunItemH\x00R\x04item\x12F\n" +
+	"\asummary\x18\x02 \x01(\v2*.commandcenter.operator.v1.BatchRunSummaryH\x00R\asummaryB\a\n" +
+	"\x05event\"\xdd\x01\n" +
+	"\fBatchRunItem\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12A\n" +
+	"\aoutcome\x18\x02 \x01(\x0e2'.commandcenter.operator.v1.BatchOutcomeR\aoutcome\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x16\n" +
+	"\x06detail\x18\x04 \x01(\tR\x06detail\x12D\n" +
+	"\acommand\x18\x05 \x01(\v2*.commandcenter.operator.v1.CommandResponseR\acommand\"\xb7\x01\n" +
+	"\x0fBatchRunSummary\x12\x1c\n" +
+	"\tsucceeded\x18\x01 \x01(\x05R\tsucceeded\x12\x16\n" +
+	"\x06failed\x18\x02 \x01(\x05R\x06failed\x12\x18\n" +
+	"\aunknown\x18\x03 \x01(\x05R\aunknown\x12\x19\n" +
+	"\bnot_sent\x18\x04 \x01(\x05R\anotSent\x12\x1f\n" +
+	"\vnot_started\x18\x05 \x01(\x05R\n" +
+	"notStarted\x12\x18\n" +
+	"\astopped\x18\x06 \x01(\tR\astopped\"\xae\x02\n" +
 	"\aProblem\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x14\n" +
 	"\x05title\x18\x02 \x01(\tR\x05title\x12\x16\n" +
@@ -1851,7 +2425,14 @@ const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"\n" +
 	"FieldError\x12\x18\n" +
 	"\apointer\x18\x01 \x01(\tR\apointer\x12\x16\n" +
-	"\x06detail\x18\x02 \x01(\tR\x06detail2\xcf\x11\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail*\xba\x01\n" +
+	"\fBatchOutcome\x12\x1d\n" +
+	"\x19BATCH_OUTCOME_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17BATCH_OUTCOME_SUCCEEDED\x10\x01\x12\x18\n" +
+	"\x14BATCH_OUTCOME_FAILED\x10\x02\x12\x19\n" +
+	"\x15BATCH_OUTCOME_UNKNOWN\x10\x03\x12\x1a\n" +
+	"\x16BATCH_OUTCOME_NOT_SENT\x10\x04\x12\x1d\n" +
+	"\x19BATCH_OUTCOME_NOT_STARTED\x10\x052\x83\x14\n" +
 	"\x0fAgentOperations\x12~\n" +
 	"\n" +
 	"ListAgents\x12,.commandcenter.operator.v1.ListAgentsRequest\x1a-.commandcenter.operator.v1.ListAgentsResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/api/agents\x12\x86\x01\n" +
@@ -1867,7 +2448,11 @@ const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"\vStopAppPool\x12-.commandcenter.operator.v1.StopAppPoolRequest\x1a*.commandcenter.operator.v1.CommandResponse\"8\x82\xd3\xe4\x93\x022:\x01*\"-/api/agents/{agent}/iis/app-pools/{pool}/stop\x12\xab\x01\n" +
 	"\x0eRecycleAppPool\x120.commandcenter.operator.v1.RecycleAppPoolRequest\x1a*.commandcenter.operator.v1.CommandResponse\";\x82\xd3\xe4\x93\x025:\x01*\"0/api/agents/{agent}/iis/app-pools/{pool}/recycle\x12\xa5\x01\n" +
 	"\x10ListCertificates\x122.commandcenter.operator.v1.ListCertificatesRequest\x1a3.commandcenter.operator.v1.ListCertificatesResponse\"(\x82\xd3\xe4\x93\x02\"\x12 /api/agents/{agent}/certificates\x12\x98\x01\n" +
-	"\fSyncPackages\x12..commandcenter.operator.v1.SyncPackagesRequest\x1a*.commandcenter.operator.v1.CommandResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/api/agents/{agent}/packages/syncB\xe5\n" +
+	"\fSyncPackages\x12..commandcenter.operator.v1.SyncPackagesRequest\x1a*.commandcenter.operator.v1.CommandResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/api/agents/{agent}/packages/sync\x12\xb1\x02\n" +
+	"\bBatchRun\x12*.commandcenter.operator.v1.BatchRunRequest\x1a(.commandcenter.operator.v1.BatchRunEvent\"\xcc\x01\x92A\xac\x01:\x14application/x-ndjson:\x18application/problem+jsonJz\n" +
+	"\x03200\x12s\n" +
+	"COne event per line, each agent's as it comes; the last one sums up.\x12,\n" +
+	"*\x1a(.commandcenter.operator.v1.BatchRunEvent\x82\xd3\xe4\x93\x02\x16:\x01*\"\x11/api/agents:batch0\x01B\xe5\n" +
 	"\x92A\xdc\b\x12\xc6\x06\n" +
 	"\x19CommandCenter agent fleet\x12\xa4\x06Operate agents, decide about them, and edit the server catalog. Every error is application/problem+json. A command that changes something takes an Idempotency-Key, a UUID, which becomes its command id: sent again with the same body it runs nothing more and is answered with what became of it; with another body it is answered 409. A change carries the etag that was read, as If-Match or as a field: without one it is answered 428, with a stale one 412 and the present one. Fields and query parameters that a route does not have are refused. In answers, lists and plain values are there even when empty. Grpc-Timeout (as in 5S, or 500m for milliseconds) shortens the time that a call may take; X-Request-Id names it in the log and in the answer. Retry-After is sent only where nothing was sent or changed.2\x02v12\x10application/json:\x10application/json:\x18application/problem+jsonR\\\n" +
 	"\adefault\x12Q\n" +
@@ -1892,105 +2477,133 @@ func file_commandcenter_operator_v1_operations_proto_rawDescGZIP() []byte {
 	return file_commandcenter_operator_v1_operations_proto_rawDescData
 }
 
-var file_commandcenter_operator_v1_operations_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_commandcenter_operator_v1_operations_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_commandcenter_operator_v1_operations_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_commandcenter_operator_v1_operations_proto_goTypes = []any{
-	(*ListAgentsRequest)(nil),         // 0: commandcenter.operator.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),        // 1: commandcenter.operator.v1.ListAgentsResponse
-	(*AddressableAgent)(nil),          // 2: commandcenter.operator.v1.AddressableAgent
-	(*GetRouteRequest)(nil),           // 3: commandcenter.operator.v1.GetRouteRequest
-	(*GetRouteResponse)(nil),          // 4: commandcenter.operator.v1.GetRouteResponse
-	(*RouteRule)(nil),                 // 5: commandcenter.operator.v1.RouteRule
-	(*CommandResponse)(nil),           // 6: commandcenter.operator.v1.CommandResponse
-	(*ReadReceipt)(nil),               // 7: commandcenter.operator.v1.ReadReceipt
-	(*ListInstallationsRequest)(nil),  // 8: commandcenter.operator.v1.ListInstallationsRequest
-	(*ListInstallationsResponse)(nil), // 9: commandcenter.operator.v1.ListInstallationsResponse
-	(*UninstallRequest)(nil),          // 10: commandcenter.operator.v1.UninstallRequest
-	(*ListServicesRequest)(nil),       // 11: commandcenter.operator.v1.ListServicesRequest
-	(*ListServicesResponse)(nil),      // 12: commandcenter.operator.v1.ListServicesResponse
-	(*StartServiceRequest)(nil),       // 13: commandcenter.operator.v1.StartServiceRequest
-	(*StopServiceRequest)(nil),        // 14: commandcenter.operator.v1.StopServiceRequest
-	(*RestartServiceRequest)(nil),     // 15: commandcenter.operator.v1.RestartServiceRequest
-	(*ListAppPoolsRequest)(nil),       // 16: commandcenter.operator.v1.ListAppPoolsRequest
-	(*ListAppPoolsResponse)(nil),      // 17: commandcenter.operator.v1.ListAppPoolsResponse
-	(*StartAppPoolRequest)(nil),       // 18: commandcenter.operator.v1.StartAppPoolRequest
-	(*StopAppPoolRequest)(nil),        // 19: commandcenter.operator.v1.StopAppPoolRequest
-	(*RecycleAppPoolRequest)(nil),     // 20: commandcenter.operator.v1.RecycleAppPoolRequest
-	(*ListCertificatesRequest)(nil),   // 21: commandcenter.operator.v1.ListCertificatesRequest
-	(*ListCertificatesResponse)(nil),  // 22: commandcenter.operator.v1.ListCertificatesResponse
-	(*SyncPackagesRequest)(nil),       // 23: commandcenter.operator.v1.SyncPackagesRequest
-	(*Problem)(nil),                   // 24: commandcenter.operator.v1.Problem
-	(*FieldError)(nil),                // 25: commandcenter.operator.v1.FieldError
-	(v1.Transport)(0),                 // 26: commandcenter.registry.v1.Transport
-	(*durationpb.Duration)(nil),       // 27: google.protobuf.Duration
-	(*v1.ServerLink)(nil),             // 28: commandcenter.registry.v1.ServerLink
-	(*v1.HttpVerification)(nil),       // 29: commandcenter.registry.v1.HttpVerification
-	(*timestamppb.Timestamp)(nil),     // 30: google.protobuf.Timestamp
-	(*v11.Change)(nil),                // 31: commandcenter.agent.v1.Change
-	(*v11.Installation)(nil),          // 32: commandcenter.agent.v1.Installation
-	(*v11.Service)(nil),               // 33: commandcenter.agent.v1.Service
-	(*v11.AppPool)(nil),               // 34: commandcenter.agent.v1.AppPool
-	(*v11.Certificate)(nil),           // 35: commandcenter.agent.v1.Certificate
-	(*v11.Package)(nil),               // 36: commandcenter.agent.v1.Package
+	(BatchOutcome)(0),                 // 0: commandcenter.operator.v1.BatchOutcome
+	(*ListAgentsRequest)(nil),         // 1: commandcenter.operator.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),        // 2: commandcenter.operator.v1.ListAgentsResponse
+	(*AddressableAgent)(nil),          // 3: commandcenter.operator.v1.AddressableAgent
+	(*GetRouteRequest)(nil),           // 4: commandcenter.operator.v1.GetRouteRequest
+	(*GetRouteResponse)(nil),          // 5: commandcenter.operator.v1.GetRouteResponse
+	(*RouteRule)(nil),                 // 6: commandcenter.operator.v1.RouteRule
+	(*CommandResponse)(nil),           // 7: commandcenter.operator.v1.CommandResponse
+	(*ReadReceipt)(nil),               // 8: commandcenter.operator.v1.ReadReceipt
+	(*ListInstallationsRequest)(nil),  // 9: commandcenter.operator.v1.ListInstallationsRequest
+	(*ListInstallationsResponse)(nil), // 10: commandcenter.operator.v1.ListInstallationsResponse
+	(*UninstallRequest)(nil),          // 11: commandcenter.operator.v1.UninstallRequest
+	(*ListServicesRequest)(nil),       // 12: commandcenter.operator.v1.ListServicesRequest
+	(*ListServicesResponse)(nil),      // 13: commandcenter.operator.v1.ListServicesResponse
+	(*StartServiceRequest)(nil),       // 14: commandcenter.operator.v1.StartServiceRequest
+	(*StopServiceRequest)(nil),        // 15: commandcenter.operator.v1.StopServiceRequest
+	(*RestartServiceRequest)(nil),     // 16: commandcenter.operator.v1.RestartServiceRequest
+	(*ListAppPoolsRequest)(nil),       // 17: commandcenter.operator.v1.ListAppPoolsRequest
+	(*ListAppPoolsResponse)(nil),      // 18: commandcenter.operator.v1.ListAppPoolsResponse
+	(*StartAppPoolRequest)(nil),       // 19: commandcenter.operator.v1.StartAppPoolRequest
+	(*StopAppPoolRequest)(nil),        // 20: commandcenter.operator.v1.StopAppPoolRequest
+	(*RecycleAppPoolRequest)(nil),     // 21: commandcenter.operator.v1.RecycleAppPoolRequest
+	(*ListCertificatesRequest)(nil),   // 22: commandcenter.operator.v1.ListCertificatesRequest
+	(*ListCertificatesResponse)(nil),  // 23: commandcenter.operator.v1.ListCertificatesResponse
+	(*SyncPackagesRequest)(nil),       // 24: commandcenter.operator.v1.SyncPackagesRequest
+	(*BatchRunRequest)(nil),           // 25: commandcenter.operator.v1.BatchRunRequest
+	(*BatchRunEvent)(nil),             // 26: commandcenter.operator.v1.BatchRunEvent
+	(*BatchRunItem)(nil),              // 27: commandcenter.operator.v1.BatchRunItem
+	(*BatchRunSummary)(nil),           // 28: commandcenter.operator.v1.BatchRunSummary
+	(*Problem)(nil),                   // 29: commandcenter.operator.v1.Problem
+	(*FieldError)(nil),                // 30: commandcenter.operator.v1.FieldError
+	(v1.Transport)(0),                 // 31: commandcenter.registry.v1.Transport
+	(*durationpb.Duration)(nil),       // 32: google.protobuf.Duration
+	(*v1.ServerLink)(nil),             // 33: commandcenter.registry.v1.ServerLink
+	(*v1.HttpVerification)(nil),       // 34: commandcenter.registry.v1.HttpVerification
+	(*timestamppb.Timestamp)(nil),     // 35: google.protobuf.Timestamp
+	(*v11.Change)(nil),                // 36: commandcenter.agent.v1.Change
+	(*v11.Installation)(nil),          // 37: commandcenter.agent.v1.Installation
+	(*v11.Service)(nil),               // 38: commandcenter.agent.v1.Service
+	(*v11.AppPool)(nil),               // 39: commandcenter.agent.v1.AppPool
+	(*v11.Certificate)(nil),           // 40: commandcenter.agent.v1.Certificate
+	(*v11.Package)(nil),               // 41: commandcenter.agent.v1.Package
+	(*v11.Uninstall)(nil),             // 42: commandcenter.agent.v1.Uninstall
+	(*v11.StartService)(nil),          // 43: commandcenter.agent.v1.StartService
+	(*v11.StopService)(nil),           // 44: commandcenter.agent.v1.StopService
+	(*v11.RestartService)(nil),        // 45: commandcenter.agent.v1.RestartService
+	(*v11.StartAppPool)(nil),          // 46: commandcenter.agent.v1.StartAppPool
+	(*v11.StopAppPool)(nil),           // 47: commandcenter.agent.v1.StopAppPool
+	(*v11.RecycleAppPool)(nil),        // 48: commandcenter.agent.v1.RecycleAppPool
+	(*v11.SyncPackages)(nil),          // 49: commandcenter.agent.v1.SyncPackages
 }
 var file_commandcenter_operator_v1_operations_proto_depIdxs = []int32{
-	2,  // 0: commandcenter.operator.v1.ListAgentsResponse.agents:type_name -> commandcenter.operator.v1.AddressableAgent
-	26, // 1: commandcenter.operator.v1.AddressableAgent.transport:type_name -> commandcenter.registry.v1.Transport
-	27, // 2: commandcenter.operator.v1.AddressableAgent.heartbeat_age:type_name -> google.protobuf.Duration
-	28, // 3: commandcenter.operator.v1.AddressableAgent.server:type_name -> commandcenter.registry.v1.ServerLink
-	26, // 4: commandcenter.operator.v1.GetRouteResponse.transport:type_name -> commandcenter.registry.v1.Transport
-	5,  // 5: commandcenter.operator.v1.GetRouteResponse.rules:type_name -> commandcenter.operator.v1.RouteRule
-	27, // 6: commandcenter.operator.v1.GetRouteResponse.bus_heartbeat_age:type_name -> google.protobuf.Duration
-	27, // 7: commandcenter.operator.v1.GetRouteResponse.max_heartbeat_age:type_name -> google.protobuf.Duration
-	29, // 8: commandcenter.operator.v1.GetRouteResponse.http_verification:type_name -> commandcenter.registry.v1.HttpVerification
-	27, // 9: commandcenter.operator.v1.GetRouteResponse.max_verification_age:type_name -> google.protobuf.Duration
-	26, // 10: commandcenter.operator.v1.CommandResponse.transport:type_name -> commandcenter.registry.v1.Transport
-	30, // 11: commandcenter.operator.v1.CommandResponse.started_at:type_name -> google.protobuf.Timestamp
-	27, // 12: commandcenter.operator.v1.CommandResponse.duration:type_name -> google.protobuf.Duration
-	31, // 13: commandcenter.operator.v1.CommandResponse.changes:type_name -> commandcenter.agent.v1.Change
-	26, // 14: commandcenter.operator.v1.ReadReceipt.transport:type_name -> commandcenter.registry.v1.Transport
-	32, // 15: commandcenter.operator.v1.ListInstallationsResponse.installations:type_name -> commandcenter.agent.v1.Installation
-	7,  // 16: commandcenter.operator.v1.ListInstallationsResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	33, // 17: commandcenter.operator.v1.ListServicesResponse.services:type_name -> commandcenter.agent.v1.Service
-	7,  // 18: commandcenter.operator.v1.ListServicesResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	34, // 19: commandcenter.operator.v1.ListAppPoolsResponse.app_pools:type_name -> commandcenter.agent.v1.AppPool
-	7,  // 20: commandcenter.operator.v1.ListAppPoolsResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	35, // 21: commandcenter.operator.v1.ListCertificatesResponse.certificates:type_name -> commandcenter.agent.v1.Certificate
-	7,  // 22: commandcenter.operator.v1.ListCertificatesResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	36, // 23: commandcenter.operator.v1.SyncPackagesRequest.packages:type_name -> commandcenter.agent.v1.Package
-	25, // 24: commandcenter.operator.v1.Problem.errors:type_name -> commandcenter.operator.v1.FieldError
-	0,  // 25: commandcenter.operator.v1.AgentOperations.ListAgents:input_type -> commandcenter.operator.v1.ListAgentsRequest
-	3,  // 26: commandcenter.operator.v1.AgentOperations.GetRoute:input_type -> commandcenter.operator.v1.GetRouteRequest
-	8,  // 27: commandcenter.operator.v1.AgentOperations.ListInstallations:input_type -> commandcenter.operator.v1.ListInstallationsRequest
-	10, // 28: commandcenter.operator.v1.AgentOperations.Uninstall:input_type -> commandcenter.operator.v1.UninstallRequest
-	11, // 29: commandcenter.operator.v1.AgentOperations.ListServices:input_type -> commandcenter.operator.v1.ListServicesRequest
-	13, // 30: commandcenter.operator.v1.AgentOperations.StartService:input_type -> commandcenter.operator.v1.StartServiceRequest
-	14, // 31: commandcenter.operator.v1.AgentOperations.StopService:input_type -> commandcenter.operator.v1.StopServiceRequest
-	15, // 32: commandcenter.operator.v1.AgentOperations.RestartService:input_type -> commandcenter.operator.v1.RestartServiceRequest
-	16, // 33: commandcenter.operator.v1.AgentOperations.ListAppPools:input_type -> commandcenter.operator.v1.ListAppPoolsRequest
-	18, // 34: commandcenter.operator.v1.AgentOperations.StartAppPool:input_type -> commandcenter.operator.v1.StartAppPoolRequest
-	19, // 35: commandcenter.operator.v1.AgentOperations.StopAppPool:input_type -> commandcenter.operator.v1.StopAppPoolRequest
-	20, // 36: commandcenter.operator.v1.AgentOperations.RecycleAppPool:input_type -> commandcenter.operator.v1.RecycleAppPoolRequest
-	21, // 37: commandcenter.operator.v1.AgentOperations.ListCertificates:input_type -> commandcenter.operator.v1.ListCertificatesRequest
-	23, // 38: commandcenter.operator.v1.AgentOperations.SyncPackages:input_type -> commandcenter.operator.v1.SyncPackagesRequest
-	1,  // 39: commandcenter.operator.v1.AgentOperations.ListAgents:output_type -> commandcenter.operator.v1.ListAgentsResponse
-	4,  // 40: commandcenter.operator.v1.AgentOperations.GetRoute:output_type -> commandcenter.operator.v1.GetRouteResponse
-	9,  // 41: commandcenter.operator.v1.AgentOperations.ListInstallations:output_type -> commandcenter.operator.v1.ListInstallationsResponse
-	6,  // 42: commandcenter.operator.v1.AgentOperations.Uninstall:output_type -> commandcenter.operator.v1.CommandResponse
-	12, // 43: commandcenter.operator.v1.AgentOperations.ListServices:output_type -> commandcenter.operator.v1.ListServicesResponse
-	6,  // 44: commandcenter.operator.v1.AgentOperations.StartService:output_type -> commandcenter.operator.v1.CommandResponse
-	6,  // 45: commandcenter.operator.v1.AgentOperations.StopService:output_type -> commandcenter.operator.v1.CommandResponse
-	6,  // 46: commandcenter.operator.v1.AgentOperations.RestartService:output_type -> commandcenter.operator.v1.CommandResponse
-	17, // 47: commandcenter.operator.v1.AgentOperations.ListAppPools:output_type -> commandcenter.operator.v1.ListAppPoolsResponse
-	6,  // 48: commandcenter.operator.v1.AgentOperations.StartAppPool:output_type -> commandcenter.operator.v1.CommandResponse
-	6,  // 49: commandcenter.operator.v1.AgentOperations.StopAppPool:output_type -> commandcenter.operator.v1.CommandResponse
-	6,  // 50: commandcenter.operator.v1.AgentOperations.RecycleAppPool:output_type -> commandcenter.operator.v1.CommandResponse
-	22, // 51: commandcenter.operator.v1.AgentOperations.ListCertificates:output_type -> commandcenter.operator.v1.ListCertificatesResponse
-	6,  // 52: commandcenter.operator.v1.AgentOperations.SyncPackages:output_type -> commandcenter.operator.v1.CommandResponse
-	39, // [39:53] is the sub-list for method output_type
-	25, // [25:39] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	3,  // 0: commandcenter.operator.v1.ListAgentsResponse.agents:type_name -> commandcenter.operator.v1.AddressableAgent
+	31, // 1: commandcenter.operator.v1.AddressableAgent.transport:type_name -> commandcenter.registry.v1.Transport
+	32, // 2: commandcenter.operator.v1.AddressableAgent.heartbeat_age:type_name -> google.protobuf.Duration
+	33, // 3: commandcenter.operator.v1.AddressableAgent.server:type_name -> commandcenter.registry.v1.ServerLink
+	31, // 4: commandcenter.operator.v1.GetRouteResponse.transport:type_name -> commandcenter.registry.v1.Transport
+	6,  // 5: commandcenter.operator.v1.GetRouteResponse.rules:type_name -> commandcenter.operator.v1.RouteRule
+	32, // 6: commandcenter.operator.v1.GetRouteResponse.bus_heartbeat_age:type_name -> google.protobuf.Duration
+	32, // 7: commandcenter.operator.v1.GetRouteResponse.max_heartbeat_age:type_name -> google.protobuf.Duration
+	34, // 8: commandcenter.operator.v1.GetRouteResponse.http_verification:type_name -> commandcenter.registry.v1.HttpVerification
+	32, // 9: commandcenter.operator.v1.GetRouteResponse.max_verification_age:type_name -> google.protobuf.Duration
+	31, // 10: commandcenter.operator.v1.CommandResponse.transport:type_name -> commandcenter.registry.v1.Transport
+	35, // 11: commandcenter.operator.v1.CommandResponse.started_at:type_name -> google.protobuf.Timestamp
+	32, // 12: commandcenter.operator.v1.CommandResponse.duration:type_name -> google.protobuf.Duration
+	36, // 13: commandcenter.operator.v1.CommandResponse.changes:type_name -> commandcenter.agent.v1.Change
+	31, // 14: commandcenter.operator.v1.ReadReceipt.transport:type_name -> commandcenter.registry.v1.Transport
+	37, // 15: commandcenter.operator.v1.ListInstallationsResponse.installations:type_name -> commandcenter.agent.v1.Installation
+	8,  // 16: commandcenter.operator.v1.ListInstallationsResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	38, // 17: commandcenter.operator.v1.ListServicesResponse.services:type_name -> commandcenter.agent.v1.Service
+	8,  // 18: commandcenter.operator.v1.ListServicesResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	39, // 19: commandcenter.operator.v1.ListAppPoolsResponse.app_pools:type_name -> commandcenter.agent.v1.AppPool
+	8,  // 20: commandcenter.operator.v1.ListAppPoolsResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	40, // 21: commandcenter.operator.v1.ListCertificatesResponse.certificates:type_name -> commandcenter.agent.v1.Certificate
+	8,  // 22: commandcenter.operator.v1.ListCertificatesResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	41, // 23: commandcenter.operator.v1.SyncPackagesRequest.packages:type_name -> commandcenter.agent.v1.Package
+	42, // 24: commandcenter.operator.v1.BatchRunRequest.uninstall:type_name -> commandcenter.agent.v1.Uninstall
+	43, // 25: commandcenter.operator.v1.BatchRunRequest.start_service:type_name -> commandcenter.agent.v1.StartService
+	44, // 26: commandcenter.operator.v1.BatchRunRequest.stop_service:type_name -> commandcenter.agent.v1.StopService
+	45, // 27: commandcenter.operator.v1.BatchRunRequest.restart_service:type_name -> commandcenter.agent.v1.RestartService
+	46, // 28: commandcenter.operator.v1.BatchRunRequest.start_app_pool:type_name -> commandcenter.agent.v1.StartAppPool
+	47, // 29: commandcenter.operator.v1.BatchRunRequest.stop_app_pool:type_name -> commandcenter.agent.v1.StopAppPool
+	48, // 30: commandcenter.operator.v1.BatchRunRequest.recycle_app_pool:type_name -> commandcenter.agent.v1.RecycleAppPool
+	49, // 31: commandcenter.operator.v1.BatchRunRequest.sync_packages:type_name -> commandcenter.agent.v1.SyncPackages
+	27, // 32: commandcenter.operator.v1.BatchRunEvent.item:type_name -> commandcenter.operator.v1.BatchRunItem
+	28, // 33: commandcenter.operator.v1.BatchRunEvent.summary:type_name -> commandcenter.operator.v1.BatchRunSummary
+	0,  // 34: commandcenter.operator.v1.BatchRunItem.outcome:type_name -> commandcenter.operator.v1.BatchOutcome
+	7,  // 35: commandcenter.operator.v1.BatchRunItem.command:type_name -> commandcenter.operator.v1.CommandResponse
+	30, // 36: commandcenter.operator.v1.Problem.errors:type_name -> commandcenter.operator.v1.FieldError
+	1,  // 37: commandcenter.operator.v1.AgentOperations.ListAgents:input_type -> commandcenter.operator.v1.ListAgentsRequest
+	4,  // 38: commandcenter.operator.v1.AgentOperations.GetRoute:input_type -> commandcenter.operator.v1.GetRouteRequest
+	9,  // 39: commandcenter.operator.v1.AgentOperations.ListInstallations:input_type -> commandcenter.operator.v1.ListInstallationsRequest
+	11, // 40: commandcenter.operator.v1.AgentOperations.Uninstall:input_type -> commandcenter.operator.v1.UninstallRequest
+	12, // 41: commandcenter.operator.v1.AgentOperations.ListServices:input_type -> commandcenter.operator.v1.ListServicesRequest
+	14, // 42: commandcenter.operator.v1.AgentOperations.StartService:input_type -> commandcenter.operator.v1.StartServiceRequest
+	15, // 43: commandcenter.operator.v1.AgentOperations.StopService:input_type -> commandcenter.operator.v1.StopServiceRequest
+	16, // 44: commandcenter.operator.v1.AgentOperations.RestartService:input_type -> commandcenter.operator.v1.RestartServiceRequest
+	17, // 45: commandcenter.operator.v1.AgentOperations.ListAppPools:input_type -> commandcenter.operator.v1.ListAppPoolsRequest
+	19, // 46: commandcenter.operator.v1.AgentOperations.StartAppPool:input_type -> commandcenter.operator.v1.StartAppPoolRequest
+	20, // 47: commandcenter.operator.v1.AgentOperations.StopAppPool:input_type -> commandcenter.operator.v1.StopAppPoolRequest
+	21, // 48: commandcenter.operator.v1.AgentOperations.RecycleAppPool:input_type -> commandcenter.operator.v1.RecycleAppPoolRequest
+	22, // 49: commandcenter.operator.v1.AgentOperations.ListCertificates:input_type -> commandcenter.operator.v1.ListCertificatesRequest
+	24, // 50: commandcenter.operator.v1.AgentOperations.SyncPackages:input_type -> commandcenter.operator.v1.SyncPackagesRequest
+	25, // 51: commandcenter.operator.v1.AgentOperations.BatchRun:input_type -> commandcenter.operator.v1.BatchRunRequest
+	2,  // 52: commandcenter.operator.v1.AgentOperations.ListAgents:output_type -> commandcenter.operator.v1.ListAgentsResponse
+	5,  // 53: commandcenter.operator.v1.AgentOperations.GetRoute:output_type -> commandcenter.operator.v1.GetRouteResponse
+	10, // 54: commandcenter.operator.v1.AgentOperations.ListInstallations:output_type -> commandcenter.operator.v1.ListInstallationsResponse
+	7,  // 55: commandcenter.operator.v1.AgentOperations.Uninstall:output_type -> commandcenter.operator.v1.CommandResponse
+	13, // 56: commandcenter.operator.v1.AgentOperations.ListServices:output_type -> commandcenter.operator.v1.ListServicesResponse
+	7,  // 57: commandcenter.operator.v1.AgentOperations.StartService:output_type -> commandcenter.operator.v1.CommandResponse
+	7,  // 58: commandcenter.operator.v1.AgentOperations.StopService:output_type -> commandcenter.operator.v1.CommandResponse
+	7,  // 59: commandcenter.operator.v1.AgentOperations.RestartService:output_type -> commandcenter.operator.v1.CommandResponse
+	18, // 60: commandcenter.operator.v1.AgentOperations.ListAppPools:output_type -> commandcenter.operator.v1.ListAppPoolsResponse
+	7,  // 61: commandcenter.operator.v1.AgentOperations.StartAppPool:output_type -> commandcenter.operator.v1.CommandResponse
+	7,  // 62: commandcenter.operator.v1.AgentOperations.StopAppPool:output_type -> commandcenter.operator.v1.CommandResponse
+	7,  // 63: commandcenter.operator.v1.AgentOperations.RecycleAppPool:output_type -> commandcenter.operator.v1.CommandResponse
+	23, // 64: commandcenter.operator.v1.AgentOperations.ListCertificates:output_type -> commandcenter.operator.v1.ListCertificatesResponse
+	7,  // 65: commandcenter.operator.v1.AgentOperations.SyncPackages:output_type -> commandcenter.operator.v1.CommandResponse
+	26, // 66: commandcenter.operator.v1.AgentOperations.BatchRun:output_type -> commandcenter.operator.v1.BatchRunEvent
+	52, // [52:67] is the sub-list for method output_type
+	37, // [37:52] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_operator_v1_operations_proto_init() }
@@ -1998,18 +2611,33 @@ func file_commandcenter_operator_v1_operations_proto_init() {
 	if File_commandcenter_operator_v1_operations_proto != nil {
 		return
 	}
+	file_commandcenter_operator_v1_operations_proto_msgTypes[24].OneofWrappers = []any{
+		(*BatchRunRequest_Uninstall)(nil),
+		(*BatchRunRequest_StartService)(nil),
+		(*BatchRunRequest_StopService)(nil),
+		(*BatchRunRequest_RestartService)(nil),
+		(*BatchRunRequest_StartAppPool)(nil),
+		(*BatchRunRequest_StopAppPool)(nil),
+		(*BatchRunRequest_RecycleAppPool)(nil),
+		(*BatchRunRequest_SyncPackages)(nil),
+	}
+	file_commandcenter_operator_v1_operations_proto_msgTypes[25].OneofWrappers = []any{
+		(*BatchRunEvent_Item)(nil),
+		(*BatchRunEvent_Summary)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandcenter_operator_v1_operations_proto_rawDesc), len(file_commandcenter_operator_v1_operations_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   26,
+			NumEnums:      1,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_commandcenter_operator_v1_operations_proto_goTypes,
 		DependencyIndexes: file_commandcenter_operator_v1_operations_proto_depIdxs,
+		EnumInfos:         file_commandcenter_operator_v1_operations_proto_enumTypes,
 		MessageInfos:      file_commandcenter_operator_v1_operations_proto_msgTypes,
 	}.Build()
 	File_commandcenter_operator_v1_operations_proto = out.File

@@ -745,6 +745,29 @@ func local_request_AgentOperations_SyncPackages_0(ctx context.Context, marshaler
 	return msg, metadata, err
 }
 
+func request_AgentOperations_BatchRun_0(ctx context.Context, marshaler runtime.Marshaler, client AgentOperationsClient, req *http.Request, pathParams map[string]string) (AgentOperations_BatchRunClient, runtime.ServerMetadata, error) {
+	var (
+		protoReq BatchRunRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	stream, err := client.BatchRun(ctx, &protoReq)
+	if err != nil {
+		return nil, metadata, err
+	}
+	header, err := stream.Header()
+	if err != nil {
+		return nil, metadata, err
+	}
+	metadata.HeaderMD = header
+	return stream, metadata, nil
+}
+
 // RegisterAgentOperationsHandlerServer registers the http handlers for service AgentOperations to "mux".
 // UnaryRPC     :call AgentOperationsServer directly.
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
@@ -1032,6 +1055,13 @@ func RegisterAgentOperationsHandlerServer(ctx context.Context, mux *runtime.Serv
 		forward_AgentOperations_SyncPackages_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
 
+	mux.Handle(http.MethodPost, pattern_AgentOperations_BatchRun_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		err := status.Error(codes.Unimplemented, "streaming calls are not yet supported in the in-process transport")
+		_, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+		return
+	})
+
 	return nil
 }
 
@@ -1309,6 +1339,23 @@ func RegisterAgentOperationsHandlerClient(ctx context.Context, mux *runtime.Serv
 		}
 		forward_AgentOperations_SyncPackages_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodPost, pattern_AgentOperations_BatchRun_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/commandcenter.operator.v1.AgentOperations/BatchRun", runtime.WithHTTPPathPattern("/api/agents:batch"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_AgentOperations_BatchRun_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_AgentOperations_BatchRun_0(annotatedContext, mux, outboundMarshaler, w, req, func() (proto.Message, error) { return resp.Recv() }, mux.GetForwardResponseOptions()...)
+	})
 	return nil
 }
 
@@ -1327,6 +1374,7 @@ var (
 	pattern_AgentOperations_RecycleAppPool_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 2, 4, 1, 0, 4, 1, 5, 5, 2, 6}, []string{"api", "agents", "agent", "iis", "app-pools", "pool", "recycle"}, ""))
 	pattern_AgentOperations_ListCertificates_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "agents", "agent", "certificates"}, ""))
 	pattern_AgentOperations_SyncPackages_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 2, 4}, []string{"api", "agents", "agent", "packages", "sync"}, ""))
+	pattern_AgentOperations_BatchRun_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"api", "agents"}, "batch"))
 )
 
 var (
@@ -1344,4 +1392,5 @@ var (
 	forward_AgentOperations_RecycleAppPool_0    = runtime.ForwardResponseMessage
 	forward_AgentOperations_ListCertificates_0  = runtime.ForwardResponseMessage
 	forward_AgentOperations_SyncPackages_0      = runtime.ForwardResponseMessage
+	forward_AgentOperations_BatchRun_0          = runtime.ForwardResponseStream
 )

@@ -35,6 +35,7 @@ const (
 	AgentOperations_RecycleAppPool_FullMethodName    = "/commandcenter.operator.v1.AgentOperations/RecycleAppPool"
 	AgentOperations_ListCertificates_FullMethodName  = "/commandcenter.operator.v1.AgentOperations/ListCertificates"
 	AgentOperations_SyncPackages_FullMethodName      = "/commandcenter.operator.v1.AgentOperations/SyncPackages"
+	AgentOperations_BatchRun_FullMethodName          = "/commandcenter.operator.v1.AgentOperations/BatchRun"
 )
 
 // AgentOperationsClient is the client API for AgentOperations service.
@@ -71,6 +72,11 @@ type AgentOperationsClient interface {
 	ListCertificates(ctx context.Context, in *ListCertificatesRequest, opts ...grpc.CallOption) (*ListCertificatesResponse, error)
 	// SyncPackages brings the agent's packages to the given set, or to its configured one.
 	SyncPackages(ctx context.Context, in *SyncPackagesRequest, opts ...grpc.CallOption) (*CommandResponse, error)
+	// BatchRun runs one operation on many agents, each decided afresh. Each agent's outcome is an event of its own, as it comes; the
+	// last event sums up. No more are started after failure_limit failures, when the caller goes away, or when the gateway stops;
+	// what is under way then is finished. Over REST the answer is one JSON event per line (application/x-ndjson). With an
+	// Idempotency-Key each agent's command id follows from it and from the agent's name: the same batch again runs nothing again.
+	BatchRun(ctx context.Context, in *BatchRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BatchRunEvent], error)
 }
 
 type agentOperationsClient struct {
@@ -221,6 +227,25 @@ func (c *agentOperationsClient) SyncPackages(ctx context.Context, in *SyncPackag
 	return out, nil
 }
 
+func (c *agentOperationsClient) BatchRun(ctx context.Context, in *BatchRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BatchRunEvent], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &AgentOperations_ServiceDesc.Streams[0], AgentOperations_BatchRun_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[BatchRunRequest, BatchRunEvent]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type AgentOperations_BatchRunClient = grpc.ServerStreamingClient[BatchRunEvent]
+
 // AgentOperationsServer is the server API for AgentOperations service.
 // All implementations must embed UnimplementedAgentOperationsServer
 // for forward compatibility.
@@ -255,6 +280,11 @@ type AgentOperationsServer interface {
 	ListCertificates(context.Context, *ListCertificatesRequest) (*ListCertificatesResponse, error)
 	// SyncPackages brings the agent's packages to the given set, or to its configured one.
 	SyncPackages(context.Context, *SyncPackagesRequest) (*CommandResponse, error)
+	// BatchRun runs one operation on many agents, each decided afresh. Each agent's outcome is an event of its own, as it comes; the
+	// last event sums up. No more are started after failure_limit failures, when the caller goes away, or when the gateway stops;
+	// what is under way then is finished. Over REST the answer is one JSON event per line (application/x-ndjson). With an
+	// Idempotency-Key each agent's command id follows from it and from the agent's name: the same batch again runs nothing again.
+	BatchRun(*BatchRunRequest, grpc.ServerStreamingServer[BatchRunEvent]) error
 	mustEmbedUnimplementedAgentOperationsServer()
 }
 
@@ -306,6 +336,9 @@ func (UnimplementedAgentOperationsServer) ListCertificates(context.Context, *Lis
 }
 func (UnimplementedAgentOperationsServer) SyncPackages(context.Context, *SyncPackagesRequest) (*CommandResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SyncPackages not implemented")
+}
+func (UnimplementedAgentOperationsServer) BatchRun(*BatchRunRequest, grpc.ServerStreamingServer[BatchRunEvent]) error {
+	return status.Error(codes.Unimplemented, "method BatchRun not implemented")
 }
 func (UnimplementedAgentOperationsServer) mustEmbedUnimplementedAgentOperationsServer() {}
 func (UnimplementedAgentOperationsServer) testEmbeddedByValue()                         {}
@@ -580,6 +613,17 @@ func _AgentOperations_SyncPackages_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AgentOperations_BatchRun_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(BatchRunRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(AgentOperationsServer).BatchRun(m, &grpc.GenericServerStream[BatchRunRequest, BatchRunEvent]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type AgentOperations_BatchRunServer = grpc.ServerStreamingServer[BatchRunEvent]
+
 // AgentOperations_ServiceDesc is the grpc.ServiceDesc for AgentOperations service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -644,6 +688,12 @@ var AgentOperations_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _AgentOperations_SyncPackages_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "BatchRun",
+			Handler:       _AgentOperations_BatchRun_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "commandcenter/operator/v1/operations.proto",
 }
