@@ -34,7 +34,7 @@ generate: ## Generate proto/gen from the proto files
 	@./proto/generate.sh
 
 bench: ## Measure, print the table beside its targets and baselines, write out/bench.json
-	@go build -o out/bin/ ./deploy/cmd/bench ./deploy/cmd/local ./services/registry/cmd/registry ./services/heartbeat/cmd/heartbeat ./services/operator-gateway/cmd/operator-gateway
+	@go build -o out/bin/ ./deploy/cmd/bench ./deploy/cmd/local ./servicebus-emulator/cmd/servicebus-emulator ./services/registry/cmd/registry ./services/heartbeat/cmd/heartbeat ./services/operator-gateway/cmd/operator-gateway
 	@exec out/bin/bench
 
 check: build build-each vet lint generated test race ## What CI runs: build, vet, lint, generated code, the tests, and again with the race detector

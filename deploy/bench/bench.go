@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/commandcenter/fleet/deploy/process"
 )
 
 func newUUID() string { return uuid.NewString() }
@@ -20,13 +22,19 @@ func Run(ctx context.Context, out io.Writer) (*Report, error) {
 		return report, fmt.Errorf("start: %w", err)
 	}
 	_, _ = fmt.Fprintln(out, "measured: start")
+	if err := report.benchEmulator(ctx); err != nil {
+		return report, fmt.Errorf("emulator: %w", err)
+	}
+	_, _ = fmt.Fprintln(out, "measured: emulator")
 	measurements := []struct {
 		name string
 		run  func(context.Context, *system) error
 	}{
 		{"freshness", report.benchFreshness},
 		{"commands", report.benchCommands},
+		{"commands in flight", report.benchInFlight},
 		{"ingest", report.benchIngest},
+		{"replicas", report.benchReplicas},
 	}
 	for _, measurement := range measurements {
 		if err := measure(ctx, measurement.run); err != nil {
@@ -54,16 +62,16 @@ func (r *Report) benchStart(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	address, err := freeAddress()
+	address, err := process.FreeAddress()
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	local, err := start("local", dir, "-data", dir, "-rest", address, "-ports", "any")
+	local, err := process.Start("local", dir, "-data", dir, "-rest", address, "-ports", "any")
 	if err != nil {
 		return err
 	}
-	defer local.stop()
+	defer local.Stop()
 	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
 	defer cancel()
 	for {
@@ -71,8 +79,8 @@ func (r *Report) benchStart(ctx context.Context) error {
 			break
 		}
 		select {
-		case <-local.ended:
-			return fmt.Errorf("local ended; see %s", local.log.Name())
+		case <-local.Ended():
+			return fmt.Errorf("local ended; see %s", local.Log())
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(10 * time.Millisecond):

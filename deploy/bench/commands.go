@@ -57,23 +57,29 @@ func (s *system) acceptBoth(ctx context.Context, base string) error {
 	if err != nil || added.Status != http.StatusOK {
 		return errors.Join(err, fmt.Errorf("adding %s answered %d %s", httpAgent, added.Status, added.Raw))
 	}
+	return s.accept(ctx, busAgent)
+}
+
+// accept waits for an agent's first heartbeat, and accepts it with a server of its own.
+func (s *system) accept(ctx context.Context, agent string) error {
+	rest := story.Client{Base: s.rest, HTTP: http.DefaultClient}
 	deadline := time.Now().Add(20 * time.Second)
 	for {
-		seen, err := rest.Do(ctx, http.MethodGet, "/api/config/agents/"+busAgent, nil, "")
+		seen, err := rest.Do(ctx, http.MethodGet, "/api/config/agents/"+agent, nil, "")
 		if err != nil {
 			return err
 		}
 		if seen.Status == http.StatusOK {
-			accepted, err := rest.Do(ctx, http.MethodPost, "/api/config/agents/"+busAgent+":accept", map[string]any{
-				"createServer": map[string]any{"url": "https://bench-bus.example.test"},
+			accepted, err := rest.Do(ctx, http.MethodPost, "/api/config/agents/"+agent+":accept", map[string]any{
+				"createServer": map[string]any{"url": "https://bench.example.test"},
 			}, seen.Text("etag"))
 			if err != nil || accepted.Status != http.StatusOK {
-				return errors.Join(err, fmt.Errorf("accepting %s answered %d %s", busAgent, accepted.Status, accepted.Raw))
+				return errors.Join(err, fmt.Errorf("accepting %s answered %d %s", agent, accepted.Status, accepted.Raw))
 			}
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s did not appear", busAgent)
+			return fmt.Errorf("%s did not appear", agent)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -149,6 +155,49 @@ func (r *Report) benchBus(ctx context.Context, s *system) error {
 	r.Add(Figure{
 		Name: "read commands over Service Bus, 32 at once, one agent", Value: rate, Unit: "/s", Baseline: sends, BaselineName: "bare SDK sends, one way",
 	})
+	return nil
+}
+
+// inFlightAgents is how many agents share the commands in flight.
+const inFlightAgents = 64
+
+// benchInFlight measures commands over the bus to many agents, with 1, 32 and 256 in flight.
+func (r *Report) benchInFlight(ctx context.Context, s *system) error {
+	agents := fleet.Numbered(inFlightAgents, fleet.Agent{Name: "FLIGHT-", ServiceBus: true})
+	simulated, err := fleet.Start(ctx, fleet.Config{ConnectionString: s.emulator.ConnectionString(), Agents: agents, HeartbeatInterval: 5 * time.Second})
+	if err != nil {
+		return err
+	}
+	defer simulated.Close() //nolint:errcheck // what it did was measured
+	if err := simulated.Ready(ctx); err != nil {
+		return err
+	}
+	for _, agent := range agents {
+		if err := s.accept(ctx, agent.Name); err != nil {
+			return err
+		}
+	}
+	client := pooled(256)
+	var next atomic.Int64
+	for _, inFlight := range []int{1, 32, 256} {
+		var mu sync.Mutex
+		var times []time.Duration
+		rate, err := throughput(inFlight, scaled(1000+20*inFlight), func() error {
+			agent := agents[int(next.Add(1))%len(agents)].Name
+			took, err := timed(func() error { return get(ctx, client, s.rest+"/api/agents/"+agent+"/services") })
+			mu.Lock()
+			defer mu.Unlock()
+			times = append(times, took)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		name := fmt.Sprintf("read commands over Service Bus to %d agents, %d in flight", inFlightAgents, inFlight)
+		r.Add(Figure{Name: name, Value: rate, Unit: "/s"})
+		r.Add(Figure{Name: name + ": p50", Value: milliseconds(quantile(times, 0.5)), Unit: "ms"})
+		r.Add(Figure{Name: name + ": p99", Value: milliseconds(quantile(times, 0.99)), Unit: "ms"})
+	}
 	return nil
 }
 

@@ -97,11 +97,11 @@ func (s *system) drained(ctx context.Context) error {
 
 // cpu is what heartbeat and registry used so far.
 func (s *system) cpu() (time.Duration, error) {
-	registry, err := s.registry.cpu()
+	registry, err := s.registry.CPU()
 	if err != nil {
 		return 0, err
 	}
-	heartbeat, err := s.heartbeat.cpu()
+	heartbeat, err := s.heartbeats[0].CPU()
 	return registry + heartbeat, err
 }
 

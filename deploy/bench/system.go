@@ -10,19 +10,22 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/commandcenter/fleet/deploy/entities"
+	"github.com/commandcenter/fleet/deploy/process"
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	servicebusemulator "github.com/commandcenter/fleet/servicebus-emulator"
 )
 
 // system is a fresh system: the emulator in this process, each service in its own.
 type system struct {
-	dir                          string
-	emulator                     *servicebusemulator.Emulator
-	registry, heartbeat, gateway *process
-	rest                         string
-	conn                         *grpc.ClientConn
-	agents                       registryv1.AgentRegistryClient
-	processes                    []*process
+	dir               string
+	emulator          *servicebusemulator.Emulator
+	registry, gateway *process.Process
+	heartbeats        []*process.Process
+	registryAddress   string
+	rest              string
+	conn              *grpc.ClientConn
+	agents            registryv1.AgentRegistryClient
+	processes         []*process.Process
 }
 
 // newSystem starts everything and waits until it is ready.
@@ -39,23 +42,24 @@ func newSystem(ctx context.Context) (_ *system, err error) {
 	if s.emulator, err = startEmulator(); err != nil {
 		return nil, err
 	}
-	addresses := make([]string, 7)
+	addresses := make([]string, 5)
 	for i := range addresses {
-		if addresses[i], err = freeAddress(); err != nil {
+		if addresses[i], err = process.FreeAddress(); err != nil {
 			return nil, err
 		}
 	}
 	registry, bus := addresses[0], "bus.connectionString="+s.emulator.ConnectionString()
-	s.rest = "http://" + addresses[5]
+	s.rest = "http://" + addresses[3]
 	if s.registry, err = s.launch(ctx, "registry", addresses[1],
 		"grpc.listen="+registry, "database.url=sqlite:"+filepath.Join(s.dir, "fleet.db"), "database.migrate=true"); err != nil {
 		return nil, err
 	}
-	if s.heartbeat, err = s.launch(ctx, "heartbeat", addresses[3], "grpc.listen="+addresses[2], "registry.target="+registry, bus); err != nil {
+	s.registryAddress = registry
+	if err := s.addHeartbeat(ctx); err != nil {
 		return nil, err
 	}
-	if s.gateway, err = s.launch(ctx, "operator-gateway", addresses[6],
-		"grpc.listen="+addresses[4], "rest.listen="+addresses[5], "registry.target="+registry, bus); err != nil {
+	if s.gateway, err = s.launch(ctx, "operator-gateway", addresses[4],
+		"grpc.listen="+addresses[2], "rest.listen="+addresses[3], "registry.target="+registry, bus); err != nil {
 		return nil, err
 	}
 	if s.conn, err = grpc.NewClient(registry, grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
@@ -65,17 +69,34 @@ func newSystem(ctx context.Context) (_ *system, err error) {
 	return s, nil
 }
 
-func (s *system) launch(ctx context.Context, name, admin string, settings ...string) (*process, error) {
+// addHeartbeat starts one more replica of the heartbeat service.
+func (s *system) addHeartbeat(ctx context.Context) error {
+	listen, err := process.FreeAddress()
+	if err != nil {
+		return err
+	}
+	admin, err := process.FreeAddress()
+	if err != nil {
+		return err
+	}
+	replica, err := s.launch(ctx, "heartbeat", admin, "grpc.listen="+listen, "registry.target="+s.registryAddress, "bus.connectionString="+s.emulator.ConnectionString())
+	if err == nil {
+		s.heartbeats = append(s.heartbeats, replica)
+	}
+	return err
+}
+
+func (s *system) launch(ctx context.Context, name, admin string, settings ...string) (*process.Process, error) {
 	args := []string{"-set", "log.level=warn", "-set", "admin.listen=" + admin}
 	for _, setting := range settings {
 		args = append(args, "-set", setting)
 	}
-	started, err := start(name, s.dir, args...)
+	started, err := process.Start(name, s.dir, args...)
 	if err != nil {
 		return nil, err
 	}
 	s.processes = append(s.processes, started)
-	return started, started.ready(ctx, admin)
+	return started, started.Ready(ctx, admin)
 }
 
 func (s *system) close() {
@@ -83,7 +104,7 @@ func (s *system) close() {
 		_ = s.conn.Close()
 	}
 	for i := len(s.processes) - 1; i >= 0; i-- {
-		s.processes[i].stop()
+		s.processes[i].Stop()
 	}
 	if s.emulator != nil {
 		_ = s.emulator.Close()

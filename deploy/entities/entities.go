@@ -10,5 +10,8 @@ import (
 //go:embed Config.json
 var file []byte
 
+// File is the file itself.
+func File() []byte { return file }
+
 // Config is what an emulator for the product is started with.
 func Config() (servicebusemulator.Config, error) { return servicebusemulator.ParseConfig(file) }

@@ -134,7 +134,12 @@ func (l *Loop) handle(ctx context.Context, deliveries []servicebus.Delivery) {
 	defer l.Metrics.Held.Sub(float64(len(deliveries)))
 	items, canaries := l.sort(ctx, deliveries)
 	for _, part := range parts(items, maxCallItems, maxCallBytes) {
-		l.settleNow(ctx, l.record(ctx, part))
+		if settlesAfterStore {
+			l.settleNow(ctx, l.record(ctx, part))
+		} else {
+			l.settleNow(ctx, completeAll(part))
+			_, _ = l.call(ctx, part)
+		}
 	}
 	// A canary has come through the whole ingest only if the registry answers, heartbeats or not.
 	if len(canaries) > 0 && l.answered(ctx, len(items) > 0) {

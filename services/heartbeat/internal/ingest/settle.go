@@ -56,6 +56,14 @@ func deadLetter(delivery servicebus.Delivery, reason, description string) servic
 	return servicebus.Settlement{Delivery: delivery, DeadLetterReason: reason, Description: strings.ToValidUTF8(description, "")}
 }
 
+func completeAll(items []item) []servicebus.Settlement {
+	settlements := make([]servicebus.Settlement, len(items))
+	for i, one := range items {
+		settlements[i] = servicebus.Settlement{Delivery: one.delivery}
+	}
+	return settlements
+}
+
 func releaseAll(deliveries []servicebus.Delivery) []servicebus.Settlement {
 	settlements := make([]servicebus.Settlement, len(deliveries))
 	for i, delivery := range deliveries {

@@ -127,7 +127,7 @@ func (c Contact) Observe(heartbeat Heartbeat, now time.Time) (Contact, Changes, 
 	heard := next.hear(heartbeat.Path, earlier(order.ObservedAt, now))
 	changes.Liveness = heard
 
-	wins := next.order(order, now, &changes)
+	wins := next.order(order, now, &changes) || !keepsOrder
 	if wins {
 		changes.Liveness = true
 		changes.Content = !next.Content.Same(heartbeat.Content)

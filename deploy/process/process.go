@@ -1,4 +1,5 @@
-package bench
+// Package process runs the services in processes of their own, for measurements and for chaos.
+package process
 
 import (
 	"context"
@@ -15,21 +16,21 @@ import (
 	"time"
 )
 
-// process is one service in a process of its own.
-type process struct {
+// Process is one service in a process of its own.
+type Process struct {
 	name    string
 	command *exec.Cmd
 	log     *os.File
-	ended   chan struct{}
+	ended   chan struct{} // closed once it has
 }
 
-// start runs a binary built beside this one; its log goes to a file in dir.
-func start(name, dir string, args ...string) (*process, error) {
+// Start runs a binary built beside this one; its log goes to a file in dir.
+func Start(name, dir string, args ...string) (*Process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.Create(filepath.Join(dir, name+".log"))
+	log, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
 	}
@@ -38,13 +39,13 @@ func start(name, dir string, args ...string) (*process, error) {
 	if err := command.Start(); err != nil {
 		return nil, fmt.Errorf("%s: %w (make bench builds it)", name, err)
 	}
-	started := &process{name: name, command: command, log: log, ended: make(chan struct{})}
+	started := &Process{name: name, command: command, log: log, ended: make(chan struct{})}
 	go func() { _ = command.Wait(); close(started.ended) }()
 	return started, nil
 }
 
-// stop ends the process, by force when it does not end itself within 15 s.
-func (p *process) stop() {
+// Stop ends the process, by force when it does not end itself within 15 s.
+func (p *Process) Stop() {
 	_ = p.command.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.ended:
@@ -55,11 +56,24 @@ func (p *process) stop() {
 	_ = p.log.Close()
 }
 
+// Kill ends the process at once, as a crash does.
+func (p *Process) Kill() {
+	_ = p.command.Process.Kill()
+	<-p.ended
+	_ = p.log.Close()
+}
+
+// Ended is closed when the process has ended.
+func (p *Process) Ended() <-chan struct{} { return p.ended }
+
+// Log is the path of its log.
+func (p *Process) Log() string { return p.log.Name() }
+
 // clockTick is the unit of CPU time in /proc, fixed at 100 per second on every Linux architecture Go runs on.
 const clockTick = 10 * time.Millisecond
 
-// cpu is the user and system time the process used so far.
-func (p *process) cpu() (time.Duration, error) {
+// CPU is the user and system time the process used so far.
+func (p *Process) CPU() (time.Duration, error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.command.Process.Pid))
 	if err != nil {
 		return 0, err
@@ -77,8 +91,22 @@ func (p *process) cpu() (time.Duration, error) {
 	return time.Duration(user+system) * clockTick, err
 }
 
-// ready waits until the admin listener says so.
-func (p *process) ready(ctx context.Context, admin string) error {
+// Memory is what of the process is in memory now, in bytes.
+func (p *Process) Memory() (int64, error) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.command.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(raw))
+	if len(fields) < 2 {
+		return 0, errors.New("/proc statm has too few fields")
+	}
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	return pages * int64(os.Getpagesize()), err
+}
+
+// Ready waits until the admin listener says so.
+func (p *Process) Ready(ctx context.Context, admin string) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	for {
@@ -102,8 +130,8 @@ func (p *process) ready(ctx context.Context, admin string) error {
 	}
 }
 
-// freeAddress is a loopback address that nobody listens on.
-func freeAddress() (string, error) {
+// FreeAddress is a loopback address that nobody listens on.
+func FreeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err

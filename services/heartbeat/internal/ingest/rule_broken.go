@@ -1,0 +1,5 @@
+//go:build break_settle
+
+package ingest
+
+const settlesAfterStore = false

@@ -1,0 +1,5 @@
+//go:build break_order
+
+package enrollment
+
+const keepsOrder = false
