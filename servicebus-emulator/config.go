@@ -123,12 +123,20 @@ type Rule struct {
 	Properties RuleProperties
 }
 
-// RuleProperties are a rule's filter. FilterType is "Correlation", or "True" for every message.
+// RuleProperties are a rule's filter and action. FilterType is "Correlation" or "Sql", each with its filter, "True" for
+// every message, or "False" for none.
 type RuleProperties struct {
 	FilterType        string
 	CorrelationFilter *CorrelationFilter `json:",omitempty"`
-	SqlFilter         *json.RawMessage   `json:",omitempty"` // not supported yet
-	Action            *json.RawMessage   `json:",omitempty"` // not supported yet
+	SqlFilter         *Sql               `json:",omitempty"`
+	// Action gives the rule a copy of its own of every message it selects, and changes that copy.
+	Action *Sql `json:",omitempty"`
+}
+
+// Sql is an expression: a condition, or the SET and REMOVE statements of an action.
+type Sql struct {
+	SqlExpression string
+	Parameters    map[string]any `json:",omitempty"` // values of @name: strings, numbers, booleans
 }
 
 // CorrelationFilter selects messages that equal it in every part that is set.

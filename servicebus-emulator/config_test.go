@@ -46,7 +46,10 @@ const documented = `{ "UserConfig": { "Namespaces": [ { "Name": "sbemulatorns",
         "MaxDeliveryCount": 3, "ForwardDeadLetteredMessagesTo": "", "ForwardTo": "", "RequiresSession": false },
       "Rules": [ { "Name": "app-prop-filter-1", "Properties": { "FilterType": "Correlation",
         "CorrelationFilter": { "ContentType": "application/text", "CorrelationId": "id1", "Label": "subject1",
-          "MessageId": "msgid1", "ReplyTo": "someQueue", "ReplyToSessionId": "sessionId", "SessionId": "session1", "To": "xyz" } } } ]
+          "MessageId": "msgid1", "ReplyTo": "someQueue", "ReplyToSessionId": "sessionId", "SessionId": "session1", "To": "xyz" } } },
+        { "Name": "user-prop-filter-1", "Properties": { "FilterType": "Sql",
+          "SqlFilter": { "SqlExpression": "sys.MessageId = '123456' AND userProp1 = 'value1'" },
+          "Action": { "SqlExpression": "SET sys.To = 'Entity'" } } } ]
     } ] } ] } ], "Logging": { "Type": "File" } } }`
 
 func TestDocumentedConfig(t *testing.T) {
@@ -93,8 +96,12 @@ func TestConfigIsRefusedByName(t *testing.T) {
 		{subscription(`"Properties":{"MaxDeliveryCount":-1}`), "MaxDeliveryCount"},
 		{subscription(`"Properties":{"ForwardTo":"x"}`), "ForwardTo"},
 		{subscription(`"Properties":{"ForwardDeadLetteredMessagesTo":"x"}`), "ForwardDeadLetteredMessagesTo"},
-		{subscription(`"Rules":[{"Name":"r","Properties":{"FilterType":"Sql","SqlFilter":{"SqlExpression":"1=1"}}}]`), "Rules[0].Properties.SqlFilter"},
-		{subscription(`"Rules":[{"Name":"r","Properties":{"FilterType":"True","Action":{}}}]`), "Rules[0].Properties.Action"},
+		{subscription(`"Rules":[{"Name":"r","Properties":{"FilterType":"Sql"}}]`), "Rules[0].Properties.SqlFilter"},
+		{subscription(`"Rules":[{"Name":"r","Properties":{"FilterType":"Sql","SqlFilter":{"SqlExpression":"a = = 1"}}}]`), "Rules[0].Properties.SqlFilter.SqlExpression: position 5"},
+		{subscription(`"Rules":[{"Name":"r","Properties":{"FilterType":"Sql","SqlFilter":{"SqlExpression":"a = @p","Parameters":{"p":[]}}}}]`), "position 5: the parameter @p"},
+		{subscription(`"Rules":[{"Name":"r","Properties":{"FilterType":"Sql","SqlFilter":{"SqlExpression":"1=1"},"CorrelationFilter":{}}}]`), "Rules[0].Properties.CorrelationFilter"},
+		{subscription(`"Rules":[{"Name":"r","Properties":{"FilterType":"True","SqlFilter":{"SqlExpression":"1=1"}}}]`), "Rules[0].Properties.SqlFilter"},
+		{subscription(`"Rules":[{"Name":"r","Properties":{"FilterType":"True","Action":{}}}]`), "Rules[0].Properties.Action.SqlExpression: position 1"},
 		{subscription(`"Rules":[{"Name":"r","Properties":{"FilterType":"x"}}]`), "FilterType"},
 		{subscription(`"Rules":[{"Name":"r","Properties":{"FilterType":"Correlation"}}]`), "CorrelationFilter"},
 		{subscription(`"Rules":[{"Name":"r","Properties":{"FilterType":"Correlation","CorrelationFilter":{}}}]`), "CorrelationFilter"},

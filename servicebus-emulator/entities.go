@@ -2,6 +2,7 @@ package servicebusemulator
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -105,18 +106,7 @@ func (s Subscription) settings(path string) (broker.QueueSettings, error) {
 	if strings.Contains(s.Name, "/") {
 		return settings, fmt.Errorf("%s.Name: %q contains a slash", path, s.Name)
 	}
-	var rules filter.Any
-	for i, r := range s.Rules {
-		f, err := r.filter(fmt.Sprintf("%s.Rules[%d]", path, i))
-		if err != nil {
-			return settings, err
-		}
-		rules = append(rules, f)
-	}
-	if len(rules) > 0 {
-		settings.Filter = rules
-	}
-	return settings, nil
+	return settings, s.rules(path, &settings)
 }
 
 func (p SubscriptionProperties) settings(path string) (broker.QueueSettings, error) {
@@ -173,26 +163,89 @@ func checkName(path, name string, longest int) error {
 	return nil
 }
 
+// rules sets the rules in the settings of a subscription. Those without an action together select a message once.
+func (s Subscription) rules(path string, settings *broker.QueueSettings) error {
+	var together filter.Any
+	for i, r := range s.Rules {
+		path := fmt.Sprintf("%s.Rules[%d]", path, i)
+		f, err := r.filter(path)
+		if err != nil {
+			return err
+		}
+		if r.Properties.Action == nil {
+			together = append(together, f)
+			continue
+		}
+		action, err := r.Properties.Action.action(path + ".Properties.Action")
+		if err != nil {
+			return err
+		}
+		settings.Actions = append(settings.Actions, broker.Rule{Name: r.Name, Filter: f, Action: action})
+	}
+	if len(s.Rules) > 0 {
+		settings.Filter = together
+	}
+	return nil
+}
+
 func (r Rule) filter(path string) (filter.Filter, error) {
 	p := r.Properties
 	if err := checkName(path, r.Name, 50); err != nil && r.Name != "$Default" {
 		return nil, err
 	}
-	if p.Action != nil {
-		return nil, fmt.Errorf("%s.Properties.Action: this emulator does not support rule actions yet", path)
-	}
+	path += ".Properties"
+	kind := strings.ToLower(p.FilterType)
 	switch {
-	case strings.EqualFold(p.FilterType, "Sql") || p.SqlFilter != nil:
-		return nil, fmt.Errorf("%s.Properties.SqlFilter: this emulator does not support SQL filters yet; "+
-			"use FilterType Correlation or True", path)
-	case strings.EqualFold(p.FilterType, "True"):
-		return filter.True{}, nil
-	case !strings.EqualFold(p.FilterType, "Correlation"):
-		return nil, fmt.Errorf("%s.Properties.FilterType: %q is not Correlation or True", path, p.FilterType)
-	case p.CorrelationFilter == nil:
-		return nil, fmt.Errorf("%s.Properties.CorrelationFilter: it is missing", path)
+	case p.SqlFilter != nil && kind != "sql":
+		return nil, fmt.Errorf("%s.SqlFilter: it is there, but FilterType is %q", path, p.FilterType)
+	case p.CorrelationFilter != nil && kind != "correlation":
+		return nil, fmt.Errorf("%s.CorrelationFilter: it is there, but FilterType is %q", path, p.FilterType)
 	}
-	return p.CorrelationFilter.filter(path + ".Properties.CorrelationFilter")
+	switch kind {
+	case "true":
+		return filter.True{}, nil
+	case "false":
+		return filter.False{}, nil
+	case "sql":
+		return p.SqlFilter.filter(path + ".SqlFilter")
+	case "correlation":
+		if p.CorrelationFilter == nil {
+			return nil, fmt.Errorf("%s.CorrelationFilter: it is missing", path)
+		}
+		return p.CorrelationFilter.filter(path + ".CorrelationFilter")
+	}
+	return nil, fmt.Errorf("%s.FilterType: %q is not Correlation, Sql, True or False", path, p.FilterType)
+}
+
+func (s *Sql) filter(path string) (filter.Filter, error) {
+	if s == nil {
+		return nil, fmt.Errorf("%s: it is missing", path)
+	}
+	f, err := filter.ParseSQL(s.SqlExpression, s.parameters())
+	if err != nil {
+		return nil, fmt.Errorf("%s.SqlExpression: %w", path, err)
+	}
+	return f, nil
+}
+
+func (s *Sql) action(path string) (*filter.Action, error) {
+	a, err := filter.ParseAction(s.SqlExpression, s.parameters())
+	if err != nil {
+		return nil, fmt.Errorf("%s.SqlExpression: %w", path, err)
+	}
+	return a, nil
+}
+
+// parameters are whole numbers again where JSON made them floating-point ones: they divide differently.
+func (s *Sql) parameters() map[string]any {
+	parameters := make(map[string]any, len(s.Parameters))
+	for name, v := range s.Parameters {
+		if f, ok := v.(float64); ok && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+			v = int64(f)
+		}
+		parameters[name] = v
+	}
+	return parameters
 }
 
 func (c CorrelationFilter) filter(path string) (filter.Filter, error) {

@@ -14,7 +14,8 @@ type QueueSettings struct {
 	MaxDeliveryCount       uint32        // deliveries after which a message is dead-lettered; at least 1
 	RequiresSession        bool
 	DeadLetterOnExpiration bool
-	Filter                 filter.Filter // of a subscription; nil: every message
+	Filter                 filter.Filter // of a subscription, its rules without an action; nil: every message
+	Actions                []Rule        // of a subscription, its rules with an action
 	MaxSize                int64         // of a queue, bytes: see TopicSettings
 	MaxMessageSize         int           // of a queue, bytes
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/commandcenter/fleet/servicebus-emulator/amqp"
-	"github.com/commandcenter/fleet/servicebus-emulator/filter"
 )
 
 // Destination is where messages can be sent: a topic, or a queue, which is one with itself as its only subscription.
@@ -72,6 +71,7 @@ func (d *Destination) publish(batch []*content) *amqp.Error {
 	}
 	var shares []share
 	var size int64
+	arrivals := arrive(batch, d.clock.Now())
 	for _, q := range d.subscriptions {
 		if q.path == d.path && q.settings.RequiresSession {
 			if err := requireSession(batch); err != nil {
@@ -79,9 +79,10 @@ func (d *Destination) publish(batch []*content) *amqp.Error {
 			}
 		}
 		s := share{queue: q}
-		for i, c := range batch {
-			if wants(q.settings.Filter, c) {
-				s.contents, s.indexes = append(s.contents, c), append(s.indexes, i)
+		for i := range arrivals {
+			s.contents = arrivals[i].appendCopies(s.contents, &q.settings)
+			for _, c := range s.contents[len(s.indexes):] {
+				s.indexes = append(s.indexes, i)
 				size += c.size
 			}
 		}
@@ -107,8 +108,6 @@ func (d *Destination) publish(batch []*content) *amqp.Error {
 	}
 	return nil
 }
-
-func wants(f filter.Filter, c *content) bool { return f == nil || f.Matches(c) }
 
 func requireSession(batch []*content) *amqp.Error {
 	for _, c := range batch {

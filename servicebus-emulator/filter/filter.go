@@ -13,6 +13,8 @@ import (
 type Message interface {
 	Properties() *amqp.Properties
 	ApplicationProperties() amqp.Map
+	// System answers a system property that is not in Properties; nil where it has no value.
+	System(p SystemProperty) any
 }
 
 // A Filter selects messages.
@@ -23,6 +25,12 @@ type True struct{}
 
 // Matches is always true.
 func (True) Matches(Message) bool { return true }
+
+// False selects no message.
+type False struct{}
+
+// Matches is always false.
+func (False) Matches(Message) bool { return false }
 
 // Any selects what at least one of its filters does, as the rules of a subscription do together.
 type Any []Filter

@@ -9,10 +9,12 @@ import (
 type message struct {
 	properties  amqp.Properties
 	application amqp.Map
+	system      map[SystemProperty]any
 }
 
 func (m *message) Properties() *amqp.Properties    { return &m.properties }
 func (m *message) ApplicationProperties() amqp.Map { return m.application }
+func (m *message) System(p SystemProperty) any     { return m.system[p] }
 
 func TestCorrelation(t *testing.T) {
 	m := &message{
@@ -66,7 +68,7 @@ func TestCorrelation(t *testing.T) {
 func TestAny(t *testing.T) {
 	m := &message{properties: amqp.Properties{To: "a"}}
 	a, b := &Correlation{To: "a"}, &Correlation{To: "b"}
-	if !(Any{b, a}).Matches(m) || (Any{b}).Matches(m) || (Any{}).Matches(m) || !(True{}).Matches(m) {
+	if !(Any{b, a}).Matches(m) || (Any{b}).Matches(m) || (Any{}).Matches(m) || !(True{}).Matches(m) || (False{}).Matches(m) {
 		t.Error("wrong")
 	}
 }
