@@ -35,6 +35,15 @@ type Config struct {
 	CommandSubscription string
 	// HTTP serves commands over HTTP; nil: not.
 	HTTP *HTTPConfig
+	// JournalPath is the file that remembers commands beyond a restart, beside which a lock and, for moments, a copy are
+	// kept (.lock, .new). Its folder must exist; one process at a time has it, and one agent. Writes are on disk before
+	// they are started; while they can't be, they are refused. Empty: writes are remembered for an hour, and only by this
+	// process, so that a command which comes again after a restart may run a second time. That can't happen over the
+	// bus, but where a caller repeats a command by its id.
+	JournalPath string
+	// JournalKept is for how long a file remembers a write: 1 h, which is the longest budget, to 30 days; default 24 h.
+	// Beyond 100,000 writes within that time, more are refused.
+	JournalKept time.Duration
 	// Heartbeat says how often; the zero value is good.
 	Heartbeat HeartbeatConfig
 	// Commands bounds what is run; the zero value is good.
@@ -68,6 +77,7 @@ type CommandConfig struct {
 func (c Config) withDefaults() Config {
 	standard(&c.Heartbeat.Interval, 30*time.Second)
 	standard(&c.Heartbeat.BindingsInterval, max(10*time.Minute, c.Heartbeat.Interval))
+	standard(&c.JournalKept, 24*time.Hour)
 	standard(&c.Commands.ReadTimeout, 30*time.Second)
 	standard(&c.Commands.WriteTimeout, 5*time.Minute)
 	standard(&c.Commands.DrainGrace, 20*time.Second)
@@ -120,6 +130,9 @@ func (c Config) validate() error {
 	if d := c.Heartbeat.BindingsInterval; d < c.Heartbeat.Interval {
 		bad("Heartbeat.BindingsInterval", "%s is below Heartbeat.Interval", d)
 	}
+	if d := c.JournalKept; d < maxBudget || d > 30*24*time.Hour {
+		bad("JournalKept", "%s is not within 1h to 720h", d)
+	}
 	for field, d := range map[string]time.Duration{
 		"Commands.ReadTimeout": c.Commands.ReadTimeout, "Commands.WriteTimeout": c.Commands.WriteTimeout,
 		"Commands.DrainGrace": c.Commands.DrainGrace,
@@ -144,8 +157,9 @@ type Agent struct {
 	ready    chan struct{} // closed once commands are taken on every transport configured
 }
 
-// New makes an agent, and listens if it serves HTTP; Run must follow, once. Errors are those of the configuration, all
-// of them, naming the fields, or that the HTTP address can't be listened on.
+// New makes an agent, opens its journal, and listens if it serves HTTP; Run must follow, once. Errors are those of the
+// configuration, all of them, naming the fields; that the HTTP address can't be listened on; and that the journal is
+// another process's, can't be read, or is damaged, with the file and the byte.
 func New(cfg Config) (*Agent, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -162,8 +176,22 @@ func New(cfg Config) (*Agent, error) {
 			return nil, err
 		}
 	}
-	a.executor = newExecutor(cfg, newMemory(), &a.counters)
+	j, err := openJournal(cfg)
+	if err != nil {
+		if a.listener != nil {
+			a.listener.Close()
+		}
+		return nil, err
+	}
+	a.executor = newExecutor(cfg, j, &a.counters)
 	return a, nil
+}
+
+func openJournal(cfg Config) (journal, error) {
+	if cfg.JournalPath == "" {
+		return newMemory(), nil
+	}
+	return openDurable(cfg, openFile)
 }
 
 // Run is the agent's life, until the context ends. It then refuses new commands, gives running ones the grace to
@@ -200,6 +228,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.executor.drain(a.cfg.Commands.DrainGrace)
 	stop()
 	running.Wait()
+	if err := a.executor.journal.close(); err != nil {
+		a.cfg.Logger.Warn("the journal could not be closed", "error", err)
+	}
 	return broken
 }
 

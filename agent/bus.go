@@ -257,14 +257,18 @@ func (b *Bus) sendReply(ctx context.Context, to *azservicebus.ReceivedMessage, r
 // withoutPayload is an answer that is too long for one message, without what made it so. Half a list is none, so a read
 // has failed then; a write did what it did.
 func withoutPayload(result *agentv1.CommandResult, size int) *agentv1.CommandResult {
+	return stripped(result, fmt.Sprintf("the answer of %d bytes is longer than the %d that one message takes", size, maxReply))
+}
+
+// stripped is a result without its payload, and with a note of why.
+func stripped(result *agentv1.CommandResult, note string) *agentv1.CommandResult {
 	short := &agentv1.CommandResult{
 		CommandId: result.GetCommandId(), Agent: result.GetAgent(), Outcome: result.GetOutcome(), RefusalReason: result.GetRefusalReason(),
 		StartedAt: result.GetStartedAt(), FinishedAt: result.GetFinishedAt(), Duration: result.GetDuration(),
 	}
-	note := fmt.Sprintf("the answer of %d bytes is longer than the %d that one message takes", size, maxReply)
 	if result.GetChanges() != nil {
 		note += "; what was changed is left out"
-	} else {
+	} else if result.GetPayload() != nil {
 		short.Outcome = agentv1.Outcome_OUTCOME_FAILED
 	}
 	short.Message = shortened(strings.TrimPrefix(result.GetMessage()+"; "+note, "; "))

@@ -28,6 +28,7 @@ type executor struct {
 	name         string
 	host         host.Host
 	journal      journal
+	faults       *Faults
 	readTimeout  time.Duration
 	writeTimeout time.Duration
 	logger       *slog.Logger
@@ -40,6 +41,8 @@ type executor struct {
 	work     context.Context // ends when running commands must
 	stopWork context.CancelFunc
 
+	restarts sync.WaitGroup // of the agent itself
+
 	mu       sync.Mutex
 	draining chan struct{} // closed by drain
 	inFlight int
@@ -49,57 +52,105 @@ type executor struct {
 func newExecutor(cfg Config, journal journal, counters *counters) *executor {
 	work, stop := context.WithCancel(context.Background())
 	return &executor{
-		name: cfg.Name, host: cfg.Host, journal: journal, counters: counters, logger: cfg.Logger,
+		name: cfg.Name, host: cfg.Host, journal: journal, faults: cfg.Faults, counters: counters, logger: cfg.Logger,
 		readTimeout: cfg.Commands.ReadTimeout, writeTimeout: cfg.Commands.WriteTimeout,
 		slot: make(chan struct{}, 1), reads: make(chan struct{}, maxReads), waiting: make(chan struct{}, maxWaitingWrites),
 		work: work, stopWork: stop, draining: make(chan struct{}),
 	}
 }
 
-// do answers a command that arrived at receivedAt, which carries a monotonic reading. Unless the answer says that
-// nothing was done, it is also in the journal. Nothing is started for a caller who is gone, since then the budget is
-// over; but a command that was begun is finished, whoever asked.
-func (e *executor) do(caller context.Context, cmd *agentv1.Command, receivedAt time.Time) *agentv1.CommandResult {
+// ticket is a command from its arrival to its answer.
+type ticket struct {
+	cmd        *agentv1.Command
+	op         operation
+	receivedAt time.Time // with a monotonic reading
+	refusal    *refusal  // why nothing is done; nil: what follows counts
+	record     *record   // nil: not recorded, since Faults have the agent forget
+	mine       bool      // it is this one's to run; else the record tells of an earlier one
+	release    func()    // what a restart of the agent itself holds; nil: it is none
+}
+
+// begin decides what to do with a command that arrived at receivedAt, which carries a monotonic reading, and has what it is
+// about to run in the journal. Nothing is started yet. complete or abandon must follow.
+func (e *executor) begin(cmd *agentv1.Command, receivedAt time.Time) *ticket {
 	e.enter()
+	t := &ticket{cmd: cmd, op: operationOf(cmd), receivedAt: receivedAt}
+	if t.refusal = check(cmd, e.name); t.refusal != nil {
+		return t
+	}
+	if t.refusal = expired(cmd, time.Since(receivedAt)); t.refusal != nil {
+		return t
+	}
+	if e.faults.forgetful() {
+		t.mine = true
+		return t
+	}
+	var err error
+	if t.record, t.mine, err = e.journal.begin(cmd, t.op.write(), time.Now()); err != nil {
+		t.refusal = refuse(agentv1.RefusalReason_REFUSAL_REASON_JOURNAL_UNAVAILABLE, "%s", err)
+	}
+	return t
+}
+
+// abandon ends a command that is not started, because its message could not be settled. It may come again, and then it
+// may run.
+func (e *executor) abandon(t *ticket) {
 	defer e.leave()
-	result := e.answer(caller, cmd, receivedAt)
+	if t.refusal == nil && t.mine {
+		e.forget(t, e.refused(t.cmd, refuse(agentv1.RefusalReason_REFUSAL_REASON_UNSPECIFIED,
+			"the command's message could not be taken off the bus")))
+	}
+}
+
+// complete runs a command that was begun, or says what became of it before. Nothing is started for a caller who is gone,
+// since then the budget is over; but a command that was started is finished, whoever asked. answered must follow.
+func (e *executor) complete(caller context.Context, t *ticket) *agentv1.CommandResult {
+	defer e.leave()
+	result := e.answer(caller, t)
 	e.counters.command(result.GetOutcome())
-	e.logger.Info("command", "command_id", cmd.GetCommandId(), "operation", operationOf(cmd).kind.String(),
-		"issued_by", cmd.GetIssuedBy(), "outcome", result.GetOutcome().String(),
+	e.logger.Info("command", "command_id", t.cmd.GetCommandId(), "operation", t.op.kind.String(),
+		"issued_by", t.cmd.GetIssuedBy(), "outcome", result.GetOutcome().String(),
 		"refusal", result.GetRefusalReason().String(), "message", result.GetMessage(),
 		"duration", result.GetDuration().AsDuration())
 	return result
 }
 
-func (e *executor) answer(caller context.Context, cmd *agentv1.Command, receivedAt time.Time) *agentv1.CommandResult {
-	if r := check(cmd, e.name); r != nil {
-		return e.refused(cmd, r)
+func (e *executor) answer(caller context.Context, t *ticket) *agentv1.CommandResult {
+	if t.refusal != nil {
+		return e.refused(t.cmd, t.refusal)
 	}
-	if r := expired(cmd, time.Since(receivedAt)); r != nil {
-		return e.refused(cmd, r)
+	if !t.mine {
+		return e.repeated(t.cmd, t.record, t.receivedAt)
 	}
-	op := operationOf(cmd)
-	record, mine, err := e.journal.begin(cmd, op.write(), time.Now())
-	if err != nil {
-		return e.refused(cmd, refuse(agentv1.RefusalReason_REFUSAL_REASON_JOURNAL_UNAVAILABLE, "%s", err))
-	}
-	if !mine {
-		return e.repeated(cmd, record, receivedAt)
-	}
-	release, r := e.admit(cmd, op, receivedAt)
+	release, r := e.admit(t.cmd, t.op, t.receivedAt)
 	if r == nil && caller.Err() != nil {
 		release()
 		r = gone()
 	}
 	if r != nil {
-		result := e.refused(cmd, r)
-		e.journal.forget(record, result)
+		result := e.refused(t.cmd, r)
+		e.forget(t, result)
 		return result
 	}
+	if e.restartsItself(t.cmd) {
+		return e.acceptRestart(t, release)
+	}
 	defer release()
-	result := e.run(cmd, op)
-	e.journal.finish(record, result, time.Now())
+	result := e.run(t.cmd, t.op)
+	e.finish(t, result)
 	return result
+}
+
+func (e *executor) finish(t *ticket, result *agentv1.CommandResult) {
+	if t.record != nil {
+		e.journal.finish(t.record, result, time.Now())
+	}
+}
+
+func (e *executor) forget(t *ticket, result *agentv1.CommandResult) {
+	if t.record != nil {
+		e.journal.forget(t.record, result)
+	}
 }
 
 // repeated answers a command whose id was begun before: with what became of it, waiting for that as long as this
@@ -131,6 +182,9 @@ func (e *executor) admit(cmd *agentv1.Command, op operation, receivedAt time.Tim
 	case <-e.draining:
 		return nil, refuseDraining()
 	default:
+	}
+	if r := expired(cmd, time.Since(receivedAt)); r != nil { // recording and settling took their time
+		return nil, r
 	}
 	places, what := e.reads, "reads"
 	if op.write() {
@@ -221,7 +275,7 @@ func (e *executor) guarded(ctx context.Context, op operation, into *agentv1.Comm
 			err = fmt.Errorf("the host's code panicked (%v); how far it came is not known", p)
 		}
 	}()
-	return op.run(ctx, e.host, into)
+	return op.run(ctx, e, into)
 }
 
 func (e *executor) refused(cmd *agentv1.Command, r *refusal) *agentv1.CommandResult {
@@ -259,6 +313,7 @@ func (e *executor) drain(grace time.Duration) {
 		e.idle = nil
 	}
 	e.mu.Unlock()
+	defer e.awaitRestarts()
 	defer e.stopWork()
 	if waitFor(idle, grace) {
 		return
@@ -267,6 +322,14 @@ func (e *executor) drain(grace time.Duration) {
 	e.stopWork()
 	if !waitFor(idle, obedience) {
 		e.logger.Error("the host does not heed its context; its work is left behind")
+	}
+}
+
+func (e *executor) awaitRestarts() {
+	done := make(chan struct{})
+	go func() { e.restarts.Wait(); close(done) }()
+	if !waitFor(done, obedience) {
+		e.logger.Warn("the host does not heed its context while it restarts the agent")
 	}
 }
 

@@ -13,15 +13,20 @@
 // on this machine's monotonic clock from the moment the command arrived. A write waits at most two seconds for the
 // one before it, and is then refused as busy with nothing done. Reads wait for nobody.
 //
-// A command is begun at most once. One that came over Service Bus is settled before it is started, so that after a
-// crash it is not delivered again: it may be lost then, and whoever waits for it is told that it may have run. A
-// command id that comes a second time, over either transport, is answered with the outcome of the first.
+// A command is begun at most once. With Config.JournalPath, a write is first recorded in the journal's file, then, if it
+// came over Service Bus, its message is settled, then it is started, its outcome recorded, and the answer sent. A command
+// id that comes a second time, over either transport and also after a crash, is answered with the outcome of the first,
+// or with the fact that it was begun and that its outcome is not known. What can't be recorded is refused.
+//
+// What became of a command, the journal tells: GetCommand, or GET /agent/v1/commands/{id}.
+//
+// A restart of the service that the agent itself runs as is answered as accepted, then done; the next start completes it.
 //
 // When it stops, an agent refuses new commands, and finishes those that run within a grace.
 //
 // # How it is built
 //
 // heartbeat.go makes and sends heartbeats. session.go (Service Bus) and http.go take commands in; both give them to
-// the executor of command.go, which checks them (check.go), asks the journal whether they are new (journal.go), and
-// runs them on the host (operation.go). bus.go holds the connections, which any number of agents may share.
+// the executor of command.go, which checks them (check.go), asks the journal whether they are new (journal.go in memory,
+// durable.go and journalfile.go on disk), and runs them on the host (operation.go, restart.go). bus.go holds the connections, which any number of agents may share.
 package agent

@@ -11,6 +11,7 @@ type Faults struct {
 	silent bool
 	woken  chan struct{} // closed by Wake; nil unless silent
 	muted  chan struct{} // closed by Answer; nil unless muted
+	forget bool
 }
 
 // Silence stops the heartbeats. Commands are still taken.
@@ -49,6 +50,20 @@ func (f *Faults) Answer() {
 		close(f.muted)
 		f.muted = nil
 	}
+}
+
+// ForgetCommands switches the journal off: what comes from now on is neither recorded nor looked up, so that a command
+// that comes twice runs twice. It shows that a test would notice. There is no way back.
+func (f *Faults) ForgetCommands() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.forget = true
+}
+
+func (f *Faults) forgetful() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.forget
 }
 
 // awake waits while the agent is silent.

@@ -46,7 +46,7 @@ func TestHeartbeatsAreOrderedWithinTheirBoot(t *testing.T) {
 		if h.GetSequence() != int64(i+1) || h.GetBootId() != p.agent.BootID() {
 			t.Errorf("heartbeat %d: sequence %d of boot %s", i, h.GetSequence(), h.GetBootId())
 		}
-		if h.GetHttpBaseUrl() != "http://"+p.agent.HTTPAddr() || len(h.GetCapabilities()) != 12 || h.GetName() != "BM-1" {
+		if h.GetHttpBaseUrl() != "http://"+p.agent.HTTPAddr() || len(h.GetCapabilities()) != 13 || h.GetName() != "BM-1" {
 			t.Errorf("heartbeat %d says %v", i, h)
 		}
 		if err := protovalidate.Validate(h); err != nil {

@@ -12,9 +12,11 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
+	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/proto"
 
 	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
@@ -30,12 +32,12 @@ const (
 	httpStopTimeout   = 3 * time.Second // for answers on their way out; commands were drained before
 )
 
-// HTTPConfig serves POST /agent/v1/commands and GET /agent/v1/ping.
+// HTTPConfig serves POST /agent/v1/commands, GET /agent/v1/commands/{id} and GET /agent/v1/ping.
 type HTTPConfig struct {
 	// Listen is the TCP address, such as "127.0.0.1:7500". Port 0 takes a free one. An address beyond loopback needs
 	// Token.
 	Listen string
-	// Token is the bearer token that commands must carry; empty: none. Pings carry none: they tell a name and no more.
+	// Token is the bearer token that commands, and questions about them, must carry; empty: none. Pings carry none: they tell a name and no more.
 	Token string
 	// TLS serves https; nil: http.
 	TLS *tls.Config
@@ -132,34 +134,49 @@ func (a *Agent) handler(ctx context.Context) http.Handler {
 		e, _ := encodingOf(r.Header.Get("Accept"))
 		a.write(w, http.StatusOK, e, a.ping())
 	})
-	mux.HandleFunc("POST /agent/v1/commands", func(w http.ResponseWriter, r *http.Request) {
-		receivedAt := time.Now()
-		a.counters.httpCommands.Add(1)
-		if !a.cfg.HTTP.authenticated(r) {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="agent"`)
-			http.Error(w, "a bearer token is required, and this is not it; nothing was done", http.StatusUnauthorized)
+	mux.HandleFunc("POST /agent/v1/commands", func(w http.ResponseWriter, r *http.Request) { a.serveCommand(ctx, w, r) })
+	mux.HandleFunc("GET /agent/v1/commands/{id}", func(w http.ResponseWriter, r *http.Request) {
+		if !a.cfg.HTTP.admits(w, r) {
 			return
 		}
-		e, known := encodingOf(r.Header.Get("Content-Type"))
-		if !known && r.Header.Get("Content-Type") != "" {
-			http.Error(w, "Content-Type must be application/json or application/protobuf; nothing was done", http.StatusUnsupportedMediaType)
+		ask := &agentv1.GetCommand{CommandId: r.PathValue("id")}
+		if err := protovalidate.Validate(ask); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		cmd, status, err := readCommand(w, r, e)
-		if err != nil {
-			a.write(w, status, e, a.executor.refused(&agentv1.Command{},
-				refuse(agentv1.RefusalReason_REFUSAL_REASON_INVALID, "%s", err)))
-			return
-		}
-		if operationOf(cmd).write() {
-			awaitClose(r.Context())
-		}
-		result := a.executor.do(r.Context(), cmd, receivedAt)
-		if a.speak(r.Context(), ctx) {
-			a.write(w, http.StatusOK, e, result)
-		}
+		e, _ := encodingOf(r.Header.Get("Accept"))
+		a.write(w, http.StatusOK, e, a.executor.lookup(ask.GetCommandId()))
 	})
 	return mux
+}
+
+func (a *Agent) serveCommand(ctx context.Context, w http.ResponseWriter, r *http.Request) {
+	receivedAt := time.Now()
+	a.counters.httpCommands.Add(1)
+	if !a.cfg.HTTP.admits(w, r) {
+		return
+	}
+	e, known := encodingOf(r.Header.Get("Content-Type"))
+	if !known && r.Header.Get("Content-Type") != "" {
+		http.Error(w, "Content-Type must be application/json or application/protobuf; nothing was done", http.StatusUnsupportedMediaType)
+		return
+	}
+	cmd, status, err := readCommand(w, r, e)
+	if err != nil {
+		a.write(w, status, e, a.executor.refused(&agentv1.Command{},
+			refuse(agentv1.RefusalReason_REFUSAL_REASON_INVALID, "%s", err)))
+		return
+	}
+	if operationOf(cmd).write() {
+		awaitClose(r.Context())
+	}
+	t := a.executor.begin(cmd, receivedAt)
+	result := a.executor.complete(r.Context(), t)
+	if a.speak(r.Context(), ctx) {
+		a.write(w, http.StatusOK, e, result)
+		_ = http.NewResponseController(w).Flush() // the process may end with the next line
+	}
+	a.executor.answered(t)
 }
 
 // awaitClose gives the server the moment it needs after a body's end to notice that the connection was closed. A
@@ -194,6 +211,16 @@ func readCommand(w http.ResponseWriter, r *http.Request, e encoding) (*agentv1.C
 	return cmd, http.StatusBadRequest, err
 }
 
+// admits refuses a request without the token.
+func (c *HTTPConfig) admits(w http.ResponseWriter, r *http.Request) bool {
+	if c.authenticated(r) {
+		return true
+	}
+	w.Header().Set("WWW-Authenticate", `Bearer realm="agent"`)
+	http.Error(w, "a bearer token is required, and this is not it; nothing was done", http.StatusUnauthorized)
+	return false
+}
+
 // authenticated compares hashes, so that neither content nor length of the token shows in the time it takes.
 func (c *HTTPConfig) authenticated(r *http.Request) bool {
 	if c.Token == "" {
@@ -212,6 +239,7 @@ func (a *Agent) write(w http.ResponseWriter, status int, e encoding, m proto.Mes
 		return
 	}
 	w.Header().Set("Content-Type", string(e))
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	_, _ = w.Write(body)

@@ -65,6 +65,14 @@ func (m *machine) Bindings(ctx context.Context) ([]*agentv1.IisBinding, error) {
 	return m.Host.Bindings(ctx)
 }
 
+// do takes a command from its arrival to its answer.
+func (e *executor) do(caller context.Context, cmd *agentv1.Command, receivedAt time.Time) *agentv1.CommandResult {
+	t := e.begin(cmd, receivedAt)
+	result := e.complete(caller, t)
+	e.answered(t)
+	return result
+}
+
 // command for agent BM-1, with a new id and a minute's budget.
 func command(change ...func(*agentv1.Command)) *agentv1.Command {
 	cmd := &agentv1.Command{

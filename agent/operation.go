@@ -7,17 +7,18 @@ import (
 	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
 )
 
-// operation is one thing that a host can do. It fills in the payload, also of what it had changed before it failed.
+// operation is one thing that an agent can do, most on its host. It fills in the payload, also of what it had changed before it failed.
 type operation struct {
 	kind agentv1.OperationKind
-	run  func(ctx context.Context, h host.Host, into *agentv1.CommandResult) error
+	run  func(ctx context.Context, e *executor, into *agentv1.CommandResult) error
 }
 
 // write says whether the operation changes the host.
 func (o operation) write() bool {
 	switch o.kind {
 	case agentv1.OperationKind_OPERATION_KIND_LIST_INSTALLATIONS, agentv1.OperationKind_OPERATION_KIND_LIST_SERVICES,
-		agentv1.OperationKind_OPERATION_KIND_LIST_APP_POOLS, agentv1.OperationKind_OPERATION_KIND_LIST_CERTIFICATES:
+		agentv1.OperationKind_OPERATION_KIND_LIST_APP_POOLS, agentv1.OperationKind_OPERATION_KIND_LIST_CERTIFICATES,
+		agentv1.OperationKind_OPERATION_KIND_GET_COMMAND:
 		return false
 	}
 	return true
@@ -45,6 +46,8 @@ func operationOf(cmd *agentv1.Command) operation {
 		return operation{agentv1.OperationKind_OPERATION_KIND_LIST_APP_POOLS, listAppPools}
 	case *agentv1.Command_ListCertificates:
 		return operation{agentv1.OperationKind_OPERATION_KIND_LIST_CERTIFICATES, listCertificates}
+	case *agentv1.Command_GetCommand:
+		return operation{agentv1.OperationKind_OPERATION_KIND_GET_COMMAND, getCommand(op.GetCommand.GetCommandId())}
 	case *agentv1.Command_Uninstall:
 		return writing(agentv1.OperationKind_OPERATION_KIND_UNINSTALL, op.Uninstall.GetInstallation(), host.Host.Uninstall)
 	case *agentv1.Command_StartService:
@@ -69,8 +72,8 @@ func operationOf(cmd *agentv1.Command) operation {
 func writing[Arg any](
 	kind agentv1.OperationKind, arg Arg, do func(host.Host, context.Context, Arg) ([]*agentv1.Change, error),
 ) operation {
-	return operation{kind, func(ctx context.Context, h host.Host, into *agentv1.CommandResult) error {
-		changes, err := do(h, ctx, arg)
+	return operation{kind, func(ctx context.Context, e *executor, into *agentv1.CommandResult) error {
+		changes, err := do(e.host, ctx, arg)
 		if err == nil || len(changes) > 0 {
 			into.Payload = &agentv1.CommandResult_Changes{Changes: &agentv1.Changes{Changes: changes}}
 		}
@@ -78,26 +81,33 @@ func writing[Arg any](
 	}}
 }
 
-func listInstallations(ctx context.Context, h host.Host, into *agentv1.CommandResult) error {
-	found, err := h.Installations(ctx)
+func listInstallations(ctx context.Context, e *executor, into *agentv1.CommandResult) error {
+	found, err := e.host.Installations(ctx)
 	into.Payload = &agentv1.CommandResult_Installations{Installations: &agentv1.Installations{Installations: found}}
 	return err
 }
 
-func listServices(ctx context.Context, h host.Host, into *agentv1.CommandResult) error {
-	found, err := h.Services(ctx)
+func listServices(ctx context.Context, e *executor, into *agentv1.CommandResult) error {
+	found, err := e.host.Services(ctx)
 	into.Payload = &agentv1.CommandResult_Services{Services: &agentv1.Services{Services: found}}
 	return err
 }
 
-func listAppPools(ctx context.Context, h host.Host, into *agentv1.CommandResult) error {
-	found, err := h.AppPools(ctx)
+func listAppPools(ctx context.Context, e *executor, into *agentv1.CommandResult) error {
+	found, err := e.host.AppPools(ctx)
 	into.Payload = &agentv1.CommandResult_AppPools{AppPools: &agentv1.AppPools{AppPools: found}}
 	return err
 }
 
-func listCertificates(ctx context.Context, h host.Host, into *agentv1.CommandResult) error {
-	found, err := h.Certificates(ctx)
+func listCertificates(ctx context.Context, e *executor, into *agentv1.CommandResult) error {
+	found, err := e.host.Certificates(ctx)
 	into.Payload = &agentv1.CommandResult_Certificates{Certificates: &agentv1.Certificates{Certificates: found}}
 	return err
+}
+
+func getCommand(id string) func(context.Context, *executor, *agentv1.CommandResult) error {
+	return func(_ context.Context, e *executor, into *agentv1.CommandResult) error {
+		into.Payload = &agentv1.CommandResult_CommandRecord{CommandRecord: e.lookup(id)}
+		return nil
+	}
 }

@@ -169,19 +169,29 @@ func renew(ctx context.Context, in inbox) error {
 	return nil
 }
 
-// handle settles the message, and then starts the command beside the receiving. Where it can't be settled nothing is
-// started: the broker delivers it again, or has it off its books and whoever waits is told that it may have run.
+// handle has the command in the journal, settles its message, and then starts it beside the receiving: a crash in between
+// leaves a command that is known and not run again. Where the message can't be settled nothing is started, and the journal
+// says so: the broker delivers it again, and then it may run; or has it off its books, and whoever waits is told that it
+// may have run.
 func (t *taker) handle(ctx context.Context, in inbox, m *azservicebus.ReceivedMessage, receivedAt time.Time) {
 	t.agent.counters.busCommands.Add(1)
 	e, _ := encodingOf(text(m.ContentType))
 	cmd, undecodable := decodeCommand(e, m.Body)
+	var begun *ticket
+	if undecodable == nil {
+		begun = t.agent.executor.begin(cmd, receivedAt)
+	}
 	if err := settle(ctx, in, m, undecodable); err != nil {
+		if begun != nil {
+			t.agent.executor.abandon(begun)
+		}
 		t.agent.cfg.Logger.Warn("a command could not be settled, so it is not started", "command_id", m.MessageID, "error", err)
 		return
 	}
 	t.answering.Go(func() {
-		if undecodable == nil {
-			t.reply(ctx, m, t.agent.executor.do(context.Background(), cmd, receivedAt))
+		if begun != nil {
+			t.reply(ctx, m, t.agent.executor.complete(context.Background(), begun))
+			t.agent.executor.answered(begun)
 			return
 		}
 		t.agent.cfg.Logger.Warn("a command can't be read; it was dead-lettered", "command_id", m.MessageID, "error", undecodable)

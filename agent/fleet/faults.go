@@ -77,6 +77,11 @@ func (f *Fleet) Mute(name string) error { return f.with(name, func(m *member) { 
 // Answer ends Mute: the answers kept so far go out, late.
 func (f *Fleet) Answer(name string) error { return f.with(name, func(m *member) { m.faults.Answer() }) }
 
+// ForgetCommands switches an agent's journal off, for good: a command that comes twice runs twice.
+func (f *Fleet) ForgetCommands(name string) error {
+	return f.with(name, func(m *member) { m.faults.ForgetCommands() })
+}
+
 // Hang makes a service or pool of an agent's machine stay in its pending state whenever it is moved, until Release.
 func (f *Fleet) Hang(name, unit string) error {
 	return f.with(name, func(m *member) { m.host.Hang(unit) })

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -54,6 +56,8 @@ type Config struct {
 	Token string
 	// Version that the agents report; default "simulated".
 	Version string
+	// JournalDir is a folder, which must exist, for a journal per agent; empty: they remember commands in memory only.
+	JournalDir string
 	// Seed, with each agent's name, decides what its machine holds.
 	Seed uint64
 	// Machine is how the machines behave; its Seed is not used.
@@ -121,6 +125,9 @@ func (f *Fleet) enlist(ctx context.Context, cfg Config, a Agent) error {
 		Name: a.Name, Hostname: simulated.Hostname(a.Name), Version: cfg.Version, Host: m.host, Faults: m.faults,
 		Heartbeat: agent.HeartbeatConfig{Interval: cfg.HeartbeatInterval}, Logger: cfg.Logger,
 		Commands: agent.CommandConfig{DrainGrace: drainGrace},
+	}
+	if cfg.JournalDir != "" {
+		config.JournalPath = filepath.Join(cfg.JournalDir, url.QueryEscape(key(a.Name))+".journal")
 	}
 	if a.ServiceBus {
 		config.Bus = f.bus

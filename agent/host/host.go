@@ -31,6 +31,11 @@ type Services interface {
 	StartService(ctx context.Context, name string) ([]*agentv1.Change, error)
 	StopService(ctx context.Context, name string) ([]*agentv1.Change, error)
 	RestartService(ctx context.Context, name string) ([]*agentv1.Change, error)
+	// RestartsAgent says whether the agent itself runs as the service, so that restarting it ends the agent's process and
+	// starts another. RestartService of such a one may return before that happens. It is called only after its answer
+	// was sent; the next process completes it. Any other way of ending the agent, such as stopping its service or
+	// updating it, leaves the outcome of what it was doing unknown.
+	RestartsAgent(name string) bool
 }
 
 // AppPools are the IIS application pools. Names are compared case-insensitively; the rest is as for Services.

@@ -1,6 +1,7 @@
 package operatorgateway
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
@@ -114,6 +115,30 @@ func TestI3_TheCallersKeyReachesTheAgent(t *testing.T) {
 	answered = g.do("POST", "/api/agents/BM-01/services/W3SVC/restart", "", "Idempotency-Key", "order-17")
 	if sent := agent.commands(); answered.status != 400 || !strings.Contains(answered.body, "#/Idempotency-Key") || len(sent) != 0 {
 		t.Errorf("%d %s, %d commands", answered.status, answered.body, len(sent))
+	}
+}
+
+func TestWhatBecameOfACommandIsReadFromItsAgent(t *testing.T) {
+	const id = "6f1c1a52-0b3e-4f0a-9d57-1c2e3f4a5b6c"
+	agent := startAgent(t, "BM-01")
+	agent.answer = func(_ context.Context, command *agentv1.Command) *agentv1.CommandResult {
+		return &agentv1.CommandResult{Outcome: agentv1.Outcome_OUTCOME_SUCCEEDED, Payload: &agentv1.CommandResult_CommandRecord{CommandRecord: &agentv1.CommandRecord{
+			CommandId: command.GetGetCommand().GetCommandId(), State: agentv1.CommandState_COMMAND_STATE_FINISHED,
+			Result: &agentv1.CommandResult{Outcome: agentv1.Outcome_OUTCOME_FAILED, Message: "stuck"},
+		}}}
+	}
+	g := startGateway(t, startRegistry(t, overHTTP(agent, accepted)), nil)
+	answered := g.do("GET", "/api/agents/bm-01/commands/"+id, "")
+	for _, want := range []string{id, "COMMAND_STATE_FINISHED", "OUTCOME_FAILED", "stuck"} {
+		if answered.status != 200 || !strings.Contains(answered.body, want) {
+			t.Errorf("%d %s", answered.status, answered.body)
+		}
+	}
+	if strings.Contains(g.log.String(), "audit: command") {
+		t.Error("a read is audited as a write")
+	}
+	if answered := g.do("GET", "/api/agents/bm-01/commands/17", ""); answered.status != 400 || !strings.Contains(answered.body, "#/command") {
+		t.Errorf("%d %s", answered.status, answered.body)
 	}
 }
 

@@ -75,6 +75,7 @@ func configure(args []string) (cfg fleet.Config, control string, err error) {
 	perConnection := flags.Int("agents-per-connection", 50, "agents that share a Service Bus connection, 1 to 200")
 	tokenFile := flags.String("token-file", "", "file with the bearer token that commands over HTTP must carry; empty: none")
 	heartbeat := flags.Duration("heartbeat", 30*time.Second, "interval between heartbeats")
+	journals := flags.String("journal-dir", "", "folder for the agents' journals, which must exist; empty: commands are remembered in memory only")
 	seed := flags.Uint64("seed", 1, "seed of what the machines hold")
 	level := flags.String("log-level", "warn", "debug, info, warn or error")
 	flags.StringVar(&control, "control", "", "loopback address that serves faults over HTTP, such as 127.0.0.1:0; empty: none")
@@ -99,6 +100,7 @@ func configure(args []string) (cfg fleet.Config, control string, err error) {
 		Agents:              fleet.Numbered(*agents, kind),
 		AgentsPerConnection: *perConnection,
 		HeartbeatInterval:   *heartbeat,
+		JournalDir:          *journals,
 		Seed:                *seed,
 		Logger:              slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: logLevel})),
 	}

@@ -45,7 +45,16 @@ func (h *Host) StopService(ctx context.Context, name string) ([]*agentv1.Change,
 
 // RestartService implements host.Services. A stopped service is started.
 func (h *Host) RestartService(ctx context.Context, name string) ([]*agentv1.Change, error) {
-	return h.through(ctx, h.services, servicesKind, name, stopped, running)
+	changes, err := h.through(ctx, h.services, servicesKind, name, stopped, running)
+	if err == nil && h.RestartsAgent(name) && h.options.RestartAgent != nil {
+		h.options.RestartAgent()
+	}
+	return changes, err
+}
+
+// RestartsAgent implements host.Services.
+func (h *Host) RestartsAgent(name string) bool {
+	return h.options.AgentService != "" && fold(name) == fold(h.options.AgentService)
 }
 
 // AppPools implements host.AppPools.

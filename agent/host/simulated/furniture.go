@@ -43,6 +43,11 @@ func (h *Host) furnish() {
 		}
 		h.services = append(h.services, u)
 	}
+	if h.options.AgentService != "" {
+		h.services = append(h.services, &unit{
+			kind: servicesKind, name: h.options.AgentService, displayName: "CommandCenter Agent", startType: automatic, phase: running, pid: 996,
+		})
+	}
 	for _, p := range []unit{
 		{name: "DefaultAppPool", runtimeVersion: "v4.0", pipelineMode: "Integrated", identity: "ApplicationPoolIdentity", phase: running},
 		{name: "BenefitManager", runtimeVersion: "v4.0", pipelineMode: "Integrated", identity: `CORP\svc-benefits`, phase: running},

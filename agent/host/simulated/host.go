@@ -39,6 +39,11 @@ type Options struct {
 	StopDuration time.Duration
 	// WorkDuration is how long one package or product takes; default 150 ms; below 0: no time at all.
 	WorkDuration time.Duration
+	// AgentService is the name of a service that the agent runs as; it is added to the others. Empty: there is none.
+	AgentService string
+	// RestartAgent ends the agent and starts it again; it is called once AgentService was restarted, and must not wait for
+	// the agent to end. Nil: nothing happens, as on a host that promises a restart and does not do it.
+	RestartAgent func()
 }
 
 func (o Options) withDefaults() Options {

@@ -18,7 +18,7 @@ func Kind(command *agentv1.Command) string {
 }
 
 // isWrite tells commands that change something from those that only read. What is not known to read is taken for a write.
-func isWrite(kind string) bool { return !strings.HasPrefix(kind, "list_") }
+func isWrite(kind string) bool { return payloads[kind] == "" }
 
 // notFound is the reason for what an operation names and the agent does not have.
 func notFound(kind string) fault.Reason {
@@ -34,6 +34,7 @@ func notFound(kind string) fault.Reason {
 // payloads is what each read is answered with. A read without it is no empty list: it is no answer.
 var payloads = map[string]string{
 	"list_installations": "installations", "list_services": "services", "list_app_pools": "app_pools", "list_certificates": "certificates",
+	"get_command": "command_record",
 }
 
 // answers tells whether a result that succeeded holds what its operation asks for. A write that changed nothing may say nothing.

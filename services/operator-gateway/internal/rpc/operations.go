@@ -114,6 +114,15 @@ func commandResponse(result command.Result) *operatorv1.CommandResponse {
 	}
 }
 
+// GetCommand reads what became of a command.
+func (s *Operations) GetCommand(ctx context.Context, request *operatorv1.GetCommandRequest) (*operatorv1.GetCommandResponse, error) {
+	answer, receipt, err := s.ask(ctx, request.GetAgent(), &agentv1.Command{Operation: &agentv1.Command_GetCommand{GetCommand: &agentv1.GetCommand{CommandId: request.GetCommand()}}})
+	if err != nil {
+		return nil, err
+	}
+	return &operatorv1.GetCommandResponse{Record: answer.GetCommandRecord(), Receipt: receipt}, nil
+}
+
 // ListInstallations reads the installed products.
 func (s *Operations) ListInstallations(ctx context.Context, request *operatorv1.ListInstallationsRequest) (*operatorv1.ListInstallationsResponse, error) {
 	answer, receipt, err := s.ask(ctx, request.GetAgent(), &agentv1.Command{Operation: &agentv1.Command_ListInstallations{ListInstallations: &agentv1.ListInstallations{}}})

@@ -24,6 +24,7 @@ func Policy() authn.Policy {
 		operations + "ListServices":      viewer,
 		operations + "ListAppPools":      viewer,
 		operations + "ListCertificates":  viewer,
+		operations + "GetCommand":        viewer,
 		operations + "Uninstall":         operator,
 		operations + "StartService":      operator,
 		operations + "StopService":       operator,

@@ -57,6 +57,8 @@ const (
 	OperationKind_OPERATION_KIND_LIST_CERTIFICATES OperationKind = 11
 	// Write: bring packages to a set.
 	OperationKind_OPERATION_KIND_SYNC_PACKAGES OperationKind = 12
+	// Read: what became of another command.
+	OperationKind_OPERATION_KIND_GET_COMMAND OperationKind = 13
 )
 
 // Enum value maps for OperationKind.
@@ -75,6 +77,7 @@ var (
 		10: "OPERATION_KIND_RECYCLE_APP_POOL",
 		11: "OPERATION_KIND_LIST_CERTIFICATES",
 		12: "OPERATION_KIND_SYNC_PACKAGES",
+		13: "OPERATION_KIND_GET_COMMAND",
 	}
 	OperationKind_value = map[string]int32{
 		"OPERATION_KIND_UNSPECIFIED":        0,
@@ -90,6 +93,7 @@ var (
 		"OPERATION_KIND_RECYCLE_APP_POOL":   10,
 		"OPERATION_KIND_LIST_CERTIFICATES":  11,
 		"OPERATION_KIND_SYNC_PACKAGES":      12,
+		"OPERATION_KIND_GET_COMMAND":        13,
 	}
 )
 
@@ -441,6 +445,64 @@ func (AppPoolState) EnumDescriptor() ([]byte, []int) {
 	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{5}
 }
 
+// CommandState is how far a command came.
+type CommandState int32
+
+const (
+	// Not given.
+	CommandState_COMMAND_STATE_UNSPECIFIED CommandState = 0
+	// The agent has no record of it: it was not begun so far, or longer ago than records are kept (24 h by default; 1 h and
+	// not beyond a restart without a journal file). A command that is still under way may yet begin, within its budget.
+	CommandState_COMMAND_STATE_NEVER_RECEIVED CommandState = 1
+	// It was begun. Either it still runs, or the agent ended meanwhile: then it may have run, and is not run again.
+	CommandState_COMMAND_STATE_BEGUN CommandState = 2
+	// It ended, and the result says how.
+	CommandState_COMMAND_STATE_FINISHED CommandState = 3
+)
+
+// Enum value maps for CommandState.
+var (
+	CommandState_name = map[int32]string{
+		0: "COMMAND_STATE_UNSPECIFIED",
+		1: "COMMAND_STATE_NEVER_RECEIVED",
+		2: "COMMAND_STATE_BEGUN",
+		3: "COMMAND_STATE_FINISHED",
+	}
+	CommandState_value = map[string]int32{
+		"COMMAND_STATE_UNSPECIFIED":    0,
+		"COMMAND_STATE_NEVER_RECEIVED": 1,
+		"COMMAND_STATE_BEGUN":          2,
+		"COMMAND_STATE_FINISHED":       3,
+	}
+)
+
+func (x CommandState) Enum() *CommandState {
+	p := new(CommandState)
+	*p = x
+	return p
+}
+
+func (x CommandState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CommandState) Descriptor() protoreflect.EnumDescriptor {
+	return file_commandcenter_agent_v1_agent_proto_enumTypes[6].Descriptor()
+}
+
+func (CommandState) Type() protoreflect.EnumType {
+	return &file_commandcenter_agent_v1_agent_proto_enumTypes[6]
+}
+
+func (x CommandState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CommandState.Descriptor instead.
+func (CommandState) EnumDescriptor() ([]byte, []int) {
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{6}
+}
+
 // Heartbeat is what an agent says about itself, every 30 s by default.
 type Heartbeat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -726,6 +788,7 @@ type Command struct {
 	//	*Command_RecycleAppPool
 	//	*Command_ListCertificates
 	//	*Command_SyncPackages
+	//	*Command_GetCommand
 	Operation     isCommand_Operation `protobuf_oneof:"operation"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -911,6 +974,15 @@ func (x *Command) GetSyncPackages() *SyncPackages {
 	return nil
 }
 
+func (x *Command) GetGetCommand() *GetCommand {
+	if x != nil {
+		if x, ok := x.Operation.(*Command_GetCommand); ok {
+			return x.GetCommand
+		}
+	}
+	return nil
+}
+
 type isCommand_Operation interface {
 	isCommand_Operation()
 }
@@ -975,6 +1047,11 @@ type Command_SyncPackages struct {
 	SyncPackages *SyncPackages `protobuf:"bytes,21,opt,name=sync_packages,json=syncPackages,proto3,oneof"`
 }
 
+type Command_GetCommand struct {
+	// Read: what became of another command, by the agent's journal.
+	GetCommand *GetCommand `protobuf:"bytes,22,opt,name=get_command,json=getCommand,proto3,oneof"`
+}
+
 func (*Command_ListInstallations) isCommand_Operation() {}
 
 func (*Command_Uninstall) isCommand_Operation() {}
@@ -998,6 +1075,8 @@ func (*Command_RecycleAppPool) isCommand_Operation() {}
 func (*Command_ListCertificates) isCommand_Operation() {}
 
 func (*Command_SyncPackages) isCommand_Operation() {}
+
+func (*Command_GetCommand) isCommand_Operation() {}
 
 // ListInstallations reads the installed products.
 type ListInstallations struct {
@@ -1515,6 +1594,52 @@ func (x *SyncPackages) GetPackages() []*Package {
 	return nil
 }
 
+// GetCommand asks the agent's journal what became of a command, so that "may have run" can be settled.
+type GetCommand struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the command asked about, a UUID; not that of the command that asks.
+	CommandId     string `protobuf:"bytes,1,opt,name=command_id,json=commandId,proto3" json:"command_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetCommand) Reset() {
+	*x = GetCommand{}
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetCommand) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetCommand) ProtoMessage() {}
+
+func (x *GetCommand) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetCommand.ProtoReflect.Descriptor instead.
+func (*GetCommand) Descriptor() ([]byte, []int) {
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *GetCommand) GetCommandId() string {
+	if x != nil {
+		return x.CommandId
+	}
+	return ""
+}
+
 // Package is one package at one version.
 type Package struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1528,7 +1653,7 @@ type Package struct {
 
 func (x *Package) Reset() {
 	*x = Package{}
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1540,7 +1665,7 @@ func (x *Package) String() string {
 func (*Package) ProtoMessage() {}
 
 func (x *Package) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1553,7 +1678,7 @@ func (x *Package) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Package.ProtoReflect.Descriptor instead.
 func (*Package) Descriptor() ([]byte, []int) {
-	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{16}
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Package) GetId() string {
@@ -1583,9 +1708,10 @@ type CommandResult struct {
 	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
 	// The agent's clock when the work started; absent if it never did.
 	StartedAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
-	// The agent's clock when the work ended; absent if it never started.
+	// The agent's clock when the work ended; absent if it never started, and while a restart of the agent itself is only
+	// accepted.
 	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
-	// How long the work took by the agent's monotonic clock.
+	// How long the work took by the agent's monotonic clock; absent if that did not see both ends.
 	Duration *durationpb.Duration `protobuf:"bytes,7,opt,name=duration,proto3" json:"duration,omitempty"`
 	// The answering agent's name in its own spelling.
 	Agent string `protobuf:"bytes,8,opt,name=agent,proto3" json:"agent,omitempty"`
@@ -1598,6 +1724,7 @@ type CommandResult struct {
 	//	*CommandResult_AppPools
 	//	*CommandResult_Certificates
 	//	*CommandResult_Changes
+	//	*CommandResult_CommandRecord
 	Payload       isCommandResult_Payload `protobuf_oneof:"payload"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1605,7 +1732,7 @@ type CommandResult struct {
 
 func (x *CommandResult) Reset() {
 	*x = CommandResult{}
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1617,7 +1744,7 @@ func (x *CommandResult) String() string {
 func (*CommandResult) ProtoMessage() {}
 
 func (x *CommandResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1630,7 +1757,7 @@ func (x *CommandResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandResult.ProtoReflect.Descriptor instead.
 func (*CommandResult) Descriptor() ([]byte, []int) {
-	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{17}
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CommandResult) GetCommandId() string {
@@ -1741,6 +1868,15 @@ func (x *CommandResult) GetChanges() *Changes {
 	return nil
 }
 
+func (x *CommandResult) GetCommandRecord() *CommandRecord {
+	if x != nil {
+		if x, ok := x.Payload.(*CommandResult_CommandRecord); ok {
+			return x.CommandRecord
+		}
+	}
+	return nil
+}
+
 type isCommandResult_Payload interface {
 	isCommandResult_Payload()
 }
@@ -1770,6 +1906,11 @@ type CommandResult_Changes struct {
 	Changes *Changes `protobuf:"bytes,14,opt,name=changes,proto3,oneof"`
 }
 
+type CommandResult_CommandRecord struct {
+	// Answer to GetCommand.
+	CommandRecord *CommandRecord `protobuf:"bytes,15,opt,name=command_record,json=commandRecord,proto3,oneof"`
+}
+
 func (*CommandResult_Installations) isCommandResult_Payload() {}
 
 func (*CommandResult_Services) isCommandResult_Payload() {}
@@ -1779,6 +1920,8 @@ func (*CommandResult_AppPools) isCommandResult_Payload() {}
 func (*CommandResult_Certificates) isCommandResult_Payload() {}
 
 func (*CommandResult_Changes) isCommandResult_Payload() {}
+
+func (*CommandResult_CommandRecord) isCommandResult_Payload() {}
 
 // Installations lists installed products.
 type Installations struct {
@@ -1791,7 +1934,7 @@ type Installations struct {
 
 func (x *Installations) Reset() {
 	*x = Installations{}
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1803,7 +1946,7 @@ func (x *Installations) String() string {
 func (*Installations) ProtoMessage() {}
 
 func (x *Installations) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1816,7 +1959,7 @@ func (x *Installations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Installations.ProtoReflect.Descriptor instead.
 func (*Installations) Descriptor() ([]byte, []int) {
-	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{18}
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Installations) GetInstallations() []*Installation {
@@ -1845,7 +1988,7 @@ type Installation struct {
 
 func (x *Installation) Reset() {
 	*x = Installation{}
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1857,7 +2000,7 @@ func (x *Installation) String() string {
 func (*Installation) ProtoMessage() {}
 
 func (x *Installation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1870,7 +2013,7 @@ func (x *Installation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Installation.ProtoReflect.Descriptor instead.
 func (*Installation) Descriptor() ([]byte, []int) {
-	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{19}
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Installation) GetId() string {
@@ -1919,7 +2062,7 @@ type Services struct {
 
 func (x *Services) Reset() {
 	*x = Services{}
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1931,7 +2074,7 @@ func (x *Services) String() string {
 func (*Services) ProtoMessage() {}
 
 func (x *Services) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1944,7 +2087,7 @@ func (x *Services) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Services.ProtoReflect.Descriptor instead.
 func (*Services) Descriptor() ([]byte, []int) {
-	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{20}
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Services) GetServices() []*Service {
@@ -1973,7 +2116,7 @@ type Service struct {
 
 func (x *Service) Reset() {
 	*x = Service{}
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1985,7 +2128,7 @@ func (x *Service) String() string {
 func (*Service) ProtoMessage() {}
 
 func (x *Service) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1998,7 +2141,7 @@ func (x *Service) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Service.ProtoReflect.Descriptor instead.
 func (*Service) Descriptor() ([]byte, []int) {
-	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{21}
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Service) GetName() string {
@@ -2047,7 +2190,7 @@ type AppPools struct {
 
 func (x *AppPools) Reset() {
 	*x = AppPools{}
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2059,7 +2202,7 @@ func (x *AppPools) String() string {
 func (*AppPools) ProtoMessage() {}
 
 func (x *AppPools) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2072,7 +2215,7 @@ func (x *AppPools) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppPools.ProtoReflect.Descriptor instead.
 func (*AppPools) Descriptor() ([]byte, []int) {
-	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{22}
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AppPools) GetAppPools() []*AppPool {
@@ -2101,7 +2244,7 @@ type AppPool struct {
 
 func (x *AppPool) Reset() {
 	*x = AppPool{}
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2113,7 +2256,7 @@ func (x *AppPool) String() string {
 func (*AppPool) ProtoMessage() {}
 
 func (x *AppPool) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2126,7 +2269,7 @@ func (x *AppPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppPool.ProtoReflect.Descriptor instead.
 func (*AppPool) Descriptor() ([]byte, []int) {
-	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{23}
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AppPool) GetName() string {
@@ -2175,7 +2318,7 @@ type Certificates struct {
 
 func (x *Certificates) Reset() {
 	*x = Certificates{}
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2187,7 +2330,7 @@ func (x *Certificates) String() string {
 func (*Certificates) ProtoMessage() {}
 
 func (x *Certificates) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2200,7 +2343,7 @@ func (x *Certificates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Certificates.ProtoReflect.Descriptor instead.
 func (*Certificates) Descriptor() ([]byte, []int) {
-	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{24}
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Certificates) GetCertificates() []*Certificate {
@@ -2235,7 +2378,7 @@ type Certificate struct {
 
 func (x *Certificate) Reset() {
 	*x = Certificate{}
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2247,7 +2390,7 @@ func (x *Certificate) String() string {
 func (*Certificate) ProtoMessage() {}
 
 func (x *Certificate) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2260,7 +2403,7 @@ func (x *Certificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
 func (*Certificate) Descriptor() ([]byte, []int) {
-	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{25}
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Certificate) GetSubject() string {
@@ -2330,7 +2473,7 @@ type Changes struct {
 
 func (x *Changes) Reset() {
 	*x = Changes{}
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2342,7 +2485,7 @@ func (x *Changes) String() string {
 func (*Changes) ProtoMessage() {}
 
 func (x *Changes) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2355,7 +2498,7 @@ func (x *Changes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Changes.ProtoReflect.Descriptor instead.
 func (*Changes) Descriptor() ([]byte, []int) {
-	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{26}
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Changes) GetChanges() []*Change {
@@ -2380,7 +2523,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2392,7 +2535,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2405,7 +2548,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{27}
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Change) GetSubject() string {
@@ -2429,6 +2572,90 @@ func (x *Change) GetAfter() string {
 	return ""
 }
 
+// CommandRecord is what the agent's journal has about one command. It answers GetCommand, and
+// GET {base}/agent/v1/commands/{id}.
+type CommandRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id of the command asked about. Set by the agent.
+	CommandId string `protobuf:"bytes,1,opt,name=command_id,json=commandId,proto3" json:"command_id,omitempty"`
+	// How far it came. Set by the agent.
+	State CommandState `protobuf:"varint,2,opt,name=state,proto3,enum=commandcenter.agent.v1.CommandState" json:"state,omitempty"`
+	// The agent's clock when it was begun; absent if it never was.
+	BegunAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=begun_at,json=begunAt,proto3" json:"begun_at,omitempty"`
+	// With COMMAND_STATE_BEGUN: it is under way, so asking again is worth it. False: its outcome is lost.
+	Running bool `protobuf:"varint,4,opt,name=running,proto3" json:"running,omitempty"`
+	// With COMMAND_STATE_FINISHED: the answer that the command got or would have got. The payload is left out if the
+	// command was a read, or if the result was longer than 64 KiB.
+	Result        *CommandResult `protobuf:"bytes,5,opt,name=result,proto3" json:"result,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CommandRecord) Reset() {
+	*x = CommandRecord{}
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CommandRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CommandRecord) ProtoMessage() {}
+
+func (x *CommandRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CommandRecord.ProtoReflect.Descriptor instead.
+func (*CommandRecord) Descriptor() ([]byte, []int) {
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *CommandRecord) GetCommandId() string {
+	if x != nil {
+		return x.CommandId
+	}
+	return ""
+}
+
+func (x *CommandRecord) GetState() CommandState {
+	if x != nil {
+		return x.State
+	}
+	return CommandState_COMMAND_STATE_UNSPECIFIED
+}
+
+func (x *CommandRecord) GetBegunAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BegunAt
+	}
+	return nil
+}
+
+func (x *CommandRecord) GetRunning() bool {
+	if x != nil {
+		return x.Running
+	}
+	return false
+}
+
+func (x *CommandRecord) GetResult() *CommandResult {
+	if x != nil {
+		return x.Result
+	}
+	return nil
+}
+
 // PingResponse answers GET {base}/agent/v1/ping.
 type PingResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2444,7 +2671,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2456,7 +2683,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2469,7 +2696,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{28}
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PingResponse) GetName() string {
@@ -2519,7 +2746,8 @@ const file_commandcenter_agent_v1_agent_proto_rawDesc = "" +
 	"\bprotocol\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18@R\bprotocol\x129\n" +
 	"\x13binding_information\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\x12bindingInformation\x12\x1b\n" +
 	"\tssl_flags\x18\x05 \x01(\x05R\bsslFlags\x12?\n" +
-	"\x16certificate_thumbprint\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x15certificateThumbprint\"\xc7\t\n" +
+	"\x16certificate_thumbprint\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x15certificateThumbprint\"\x8e\n" +
+	"\n" +
 	"\aCommand\x12'\n" +
 	"\n" +
 	"command_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tcommandId\x12-\n" +
@@ -2540,7 +2768,9 @@ const file_commandcenter_agent_v1_agent_proto_rawDesc = "" +
 	"\rstop_app_pool\x18\x12 \x01(\v2#.commandcenter.agent.v1.StopAppPoolH\x00R\vstopAppPool\x12R\n" +
 	"\x10recycle_app_pool\x18\x13 \x01(\v2&.commandcenter.agent.v1.RecycleAppPoolH\x00R\x0erecycleAppPool\x12W\n" +
 	"\x11list_certificates\x18\x14 \x01(\v2(.commandcenter.agent.v1.ListCertificatesH\x00R\x10listCertificates\x12K\n" +
-	"\rsync_packages\x18\x15 \x01(\v2$.commandcenter.agent.v1.SyncPackagesH\x00R\fsyncPackagesB\x12\n" +
+	"\rsync_packages\x18\x15 \x01(\v2$.commandcenter.agent.v1.SyncPackagesH\x00R\fsyncPackages\x12E\n" +
+	"\vget_command\x18\x16 \x01(\v2\".commandcenter.agent.v1.GetCommandH\x00R\n" +
+	"getCommandB\x12\n" +
 	"\toperation\x12\x05\xbaH\x02\b\x01\"\x13\n" +
 	"\x11ListInstallations\";\n" +
 	"\tUninstall\x12.\n" +
@@ -2568,11 +2798,15 @@ const file_commandcenter_agent_v1_agent_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x04pool\"\x12\n" +
 	"\x10ListCertificates\"V\n" +
 	"\fSyncPackages\x12F\n" +
-	"\bpackages\x18\x01 \x03(\v2\x1f.commandcenter.agent.v1.PackageB\t\xbaH\x06\x92\x01\x03\x10\xf4\x03R\bpackages\"J\n" +
+	"\bpackages\x18\x01 \x03(\v2\x1f.commandcenter.agent.v1.PackageB\t\xbaH\x06\x92\x01\x03\x10\xf4\x03R\bpackages\"5\n" +
+	"\n" +
+	"GetCommand\x12'\n" +
+	"\n" +
+	"command_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tcommandId\"J\n" +
 	"\aPackage\x12\x1a\n" +
 	"\x02id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x02id\x12#\n" +
-	"\aversion\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion\"\xfa\x05\n" +
+	"\aversion\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aversion\"\xca\x06\n" +
 	"\rCommandResult\x12\x1d\n" +
 	"\n" +
 	"command_id\x18\x01 \x01(\tR\tcommandId\x129\n" +
@@ -2590,7 +2824,8 @@ const file_commandcenter_agent_v1_agent_proto_rawDesc = "" +
 	"\bservices\x18\v \x01(\v2 .commandcenter.agent.v1.ServicesH\x00R\bservices\x12?\n" +
 	"\tapp_pools\x18\f \x01(\v2 .commandcenter.agent.v1.AppPoolsH\x00R\bappPools\x12J\n" +
 	"\fcertificates\x18\r \x01(\v2$.commandcenter.agent.v1.CertificatesH\x00R\fcertificates\x12;\n" +
-	"\achanges\x18\x0e \x01(\v2\x1f.commandcenter.agent.v1.ChangesH\x00R\achangesB\t\n" +
+	"\achanges\x18\x0e \x01(\v2\x1f.commandcenter.agent.v1.ChangesH\x00R\achanges\x12N\n" +
+	"\x0ecommand_record\x18\x0f \x01(\v2%.commandcenter.agent.v1.CommandRecordH\x00R\rcommandRecordB\t\n" +
 	"\apayload\"[\n" +
 	"\rInstallations\x12J\n" +
 	"\rinstallations\x18\x01 \x03(\v2$.commandcenter.agent.v1.InstallationR\rinstallations\"\xa5\x01\n" +
@@ -2637,11 +2872,18 @@ const file_commandcenter_agent_v1_agent_proto_rawDesc = "" +
 	"\x06Change\x12\x18\n" +
 	"\asubject\x18\x01 \x01(\tR\asubject\x12\x16\n" +
 	"\x06before\x18\x02 \x01(\tR\x06before\x12\x14\n" +
-	"\x05after\x18\x03 \x01(\tR\x05after\"`\n" +
+	"\x05after\x18\x03 \x01(\tR\x05after\"\xfa\x01\n" +
+	"\rCommandRecord\x12\x1d\n" +
+	"\n" +
+	"command_id\x18\x01 \x01(\tR\tcommandId\x12:\n" +
+	"\x05state\x18\x02 \x01(\x0e2$.commandcenter.agent.v1.CommandStateR\x05state\x125\n" +
+	"\bbegun_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\abegunAt\x12\x18\n" +
+	"\arunning\x18\x04 \x01(\bR\arunning\x12=\n" +
+	"\x06result\x18\x05 \x01(\v2%.commandcenter.agent.v1.CommandResultR\x06result\"`\n" +
 	"\fPingResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x17\n" +
 	"\aboot_id\x18\x02 \x01(\tR\x06bootId\x12#\n" +
-	"\ragent_version\x18\x03 \x01(\tR\fagentVersion*\xd2\x03\n" +
+	"\ragent_version\x18\x03 \x01(\tR\fagentVersion*\xf2\x03\n" +
 	"\rOperationKind\x12\x1e\n" +
 	"\x1aOPERATION_KIND_UNSPECIFIED\x10\x00\x12%\n" +
 	"!OPERATION_KIND_LIST_INSTALLATIONS\x10\x01\x12\x1c\n" +
@@ -2656,7 +2898,8 @@ const file_commandcenter_agent_v1_agent_proto_rawDesc = "" +
 	"\x1fOPERATION_KIND_RECYCLE_APP_POOL\x10\n" +
 	"\x12$\n" +
 	" OPERATION_KIND_LIST_CERTIFICATES\x10\v\x12 \n" +
-	"\x1cOPERATION_KIND_SYNC_PACKAGES\x10\f*\x8e\x01\n" +
+	"\x1cOPERATION_KIND_SYNC_PACKAGES\x10\f\x12\x1e\n" +
+	"\x1aOPERATION_KIND_GET_COMMAND\x10\r*\x8e\x01\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11OUTCOME_SUCCEEDED\x10\x01\x12\x12\n" +
@@ -2690,7 +2933,12 @@ const file_commandcenter_agent_v1_agent_proto_rawDesc = "" +
 	"\x17APP_POOL_STATE_STARTING\x10\x01\x12\x1a\n" +
 	"\x16APP_POOL_STATE_STARTED\x10\x02\x12\x1b\n" +
 	"\x17APP_POOL_STATE_STOPPING\x10\x03\x12\x1a\n" +
-	"\x16APP_POOL_STATE_STOPPED\x10\x04B\xeb\x01\n" +
+	"\x16APP_POOL_STATE_STOPPED\x10\x04*\x84\x01\n" +
+	"\fCommandState\x12\x1d\n" +
+	"\x19COMMAND_STATE_UNSPECIFIED\x10\x00\x12 \n" +
+	"\x1cCOMMAND_STATE_NEVER_RECEIVED\x10\x01\x12\x17\n" +
+	"\x13COMMAND_STATE_BEGUN\x10\x02\x12\x1a\n" +
+	"\x16COMMAND_STATE_FINISHED\x10\x03B\xeb\x01\n" +
 	"\x1acom.commandcenter.agent.v1B\n" +
 	"AgentProtoP\x01ZGgithub.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1;agentv1\xa2\x02\x03CAX\xaa\x02\x16Commandcenter.Agent.V1\xca\x02\x16Commandcenter\\Agent\\V1\xe2\x02\"Commandcenter\\Agent\\V1\\GPBMetadata\xea\x02\x18Commandcenter::Agent::V1b\x06proto3"
 
@@ -2706,8 +2954,8 @@ func file_commandcenter_agent_v1_agent_proto_rawDescGZIP() []byte {
 	return file_commandcenter_agent_v1_agent_proto_rawDescData
 }
 
-var file_commandcenter_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_commandcenter_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_commandcenter_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_commandcenter_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_commandcenter_agent_v1_agent_proto_goTypes = []any{
 	(OperationKind)(0),            // 0: commandcenter.agent.v1.OperationKind
 	(Outcome)(0),                  // 1: commandcenter.agent.v1.Outcome
@@ -2715,83 +2963,91 @@ var file_commandcenter_agent_v1_agent_proto_goTypes = []any{
 	(ServiceStatus)(0),            // 3: commandcenter.agent.v1.ServiceStatus
 	(ServiceStartType)(0),         // 4: commandcenter.agent.v1.ServiceStartType
 	(AppPoolState)(0),             // 5: commandcenter.agent.v1.AppPoolState
-	(*Heartbeat)(nil),             // 6: commandcenter.agent.v1.Heartbeat
-	(*IisBindings)(nil),           // 7: commandcenter.agent.v1.IisBindings
-	(*IisBinding)(nil),            // 8: commandcenter.agent.v1.IisBinding
-	(*Command)(nil),               // 9: commandcenter.agent.v1.Command
-	(*ListInstallations)(nil),     // 10: commandcenter.agent.v1.ListInstallations
-	(*Uninstall)(nil),             // 11: commandcenter.agent.v1.Uninstall
-	(*ListServices)(nil),          // 12: commandcenter.agent.v1.ListServices
-	(*StartService)(nil),          // 13: commandcenter.agent.v1.StartService
-	(*StopService)(nil),           // 14: commandcenter.agent.v1.StopService
-	(*RestartService)(nil),        // 15: commandcenter.agent.v1.RestartService
-	(*ListAppPools)(nil),          // 16: commandcenter.agent.v1.ListAppPools
-	(*StartAppPool)(nil),          // 17: commandcenter.agent.v1.StartAppPool
-	(*StopAppPool)(nil),           // 18: commandcenter.agent.v1.StopAppPool
-	(*RecycleAppPool)(nil),        // 19: commandcenter.agent.v1.RecycleAppPool
-	(*ListCertificates)(nil),      // 20: commandcenter.agent.v1.ListCertificates
-	(*SyncPackages)(nil),          // 21: commandcenter.agent.v1.SyncPackages
-	(*Package)(nil),               // 22: commandcenter.agent.v1.Package
-	(*CommandResult)(nil),         // 23: commandcenter.agent.v1.CommandResult
-	(*Installations)(nil),         // 24: commandcenter.agent.v1.Installations
-	(*Installation)(nil),          // 25: commandcenter.agent.v1.Installation
-	(*Services)(nil),              // 26: commandcenter.agent.v1.Services
-	(*Service)(nil),               // 27: commandcenter.agent.v1.Service
-	(*AppPools)(nil),              // 28: commandcenter.agent.v1.AppPools
-	(*AppPool)(nil),               // 29: commandcenter.agent.v1.AppPool
-	(*Certificates)(nil),          // 30: commandcenter.agent.v1.Certificates
-	(*Certificate)(nil),           // 31: commandcenter.agent.v1.Certificate
-	(*Changes)(nil),               // 32: commandcenter.agent.v1.Changes
-	(*Change)(nil),                // 33: commandcenter.agent.v1.Change
-	(*PingResponse)(nil),          // 34: commandcenter.agent.v1.PingResponse
-	(*timestamppb.Timestamp)(nil), // 35: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 36: google.protobuf.Duration
+	(CommandState)(0),             // 6: commandcenter.agent.v1.CommandState
+	(*Heartbeat)(nil),             // 7: commandcenter.agent.v1.Heartbeat
+	(*IisBindings)(nil),           // 8: commandcenter.agent.v1.IisBindings
+	(*IisBinding)(nil),            // 9: commandcenter.agent.v1.IisBinding
+	(*Command)(nil),               // 10: commandcenter.agent.v1.Command
+	(*ListInstallations)(nil),     // 11: commandcenter.agent.v1.ListInstallations
+	(*Uninstall)(nil),             // 12: commandcenter.agent.v1.Uninstall
+	(*ListServices)(nil),          // 13: commandcenter.agent.v1.ListServices
+	(*StartService)(nil),          // 14: commandcenter.agent.v1.StartService
+	(*StopService)(nil),           // 15: commandcenter.agent.v1.StopService
+	(*RestartService)(nil),        // 16: commandcenter.agent.v1.RestartService
+	(*ListAppPools)(nil),          // 17: commandcenter.agent.v1.ListAppPools
+	(*StartAppPool)(nil),          // 18: commandcenter.agent.v1.StartAppPool
+	(*StopAppPool)(nil),           // 19: commandcenter.agent.v1.StopAppPool
+	(*RecycleAppPool)(nil),        // 20: commandcenter.agent.v1.RecycleAppPool
+	(*ListCertificates)(nil),      // 21: commandcenter.agent.v1.ListCertificates
+	(*SyncPackages)(nil),          // 22: commandcenter.agent.v1.SyncPackages
+	(*GetCommand)(nil),            // 23: commandcenter.agent.v1.GetCommand
+	(*Package)(nil),               // 24: commandcenter.agent.v1.Package
+	(*CommandResult)(nil),         // 25: commandcenter.agent.v1.CommandResult
+	(*Installations)(nil),         // 26: commandcenter.agent.v1.Installations
+	(*Installation)(nil),          // 27: commandcenter.agent.v1.Installation
+	(*Services)(nil),              // 28: commandcenter.agent.v1.Services
+	(*Service)(nil),               // 29: commandcenter.agent.v1.Service
+	(*AppPools)(nil),              // 30: commandcenter.agent.v1.AppPools
+	(*AppPool)(nil),               // 31: commandcenter.agent.v1.AppPool
+	(*Certificates)(nil),          // 32: commandcenter.agent.v1.Certificates
+	(*Certificate)(nil),           // 33: commandcenter.agent.v1.Certificate
+	(*Changes)(nil),               // 34: commandcenter.agent.v1.Changes
+	(*Change)(nil),                // 35: commandcenter.agent.v1.Change
+	(*CommandRecord)(nil),         // 36: commandcenter.agent.v1.CommandRecord
+	(*PingResponse)(nil),          // 37: commandcenter.agent.v1.PingResponse
+	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 39: google.protobuf.Duration
 }
 var file_commandcenter_agent_v1_agent_proto_depIdxs = []int32{
-	35, // 0: commandcenter.agent.v1.Heartbeat.reported_at:type_name -> google.protobuf.Timestamp
-	7,  // 1: commandcenter.agent.v1.Heartbeat.iis_bindings:type_name -> commandcenter.agent.v1.IisBindings
-	8,  // 2: commandcenter.agent.v1.IisBindings.bindings:type_name -> commandcenter.agent.v1.IisBinding
-	36, // 3: commandcenter.agent.v1.Command.budget:type_name -> google.protobuf.Duration
-	35, // 4: commandcenter.agent.v1.Command.issued_at:type_name -> google.protobuf.Timestamp
-	10, // 5: commandcenter.agent.v1.Command.list_installations:type_name -> commandcenter.agent.v1.ListInstallations
-	11, // 6: commandcenter.agent.v1.Command.uninstall:type_name -> commandcenter.agent.v1.Uninstall
-	12, // 7: commandcenter.agent.v1.Command.list_services:type_name -> commandcenter.agent.v1.ListServices
-	13, // 8: commandcenter.agent.v1.Command.start_service:type_name -> commandcenter.agent.v1.StartService
-	14, // 9: commandcenter.agent.v1.Command.stop_service:type_name -> commandcenter.agent.v1.StopService
-	15, // 10: commandcenter.agent.v1.Command.restart_service:type_name -> commandcenter.agent.v1.RestartService
-	16, // 11: commandcenter.agent.v1.Command.list_app_pools:type_name -> commandcenter.agent.v1.ListAppPools
-	17, // 12: commandcenter.agent.v1.Command.start_app_pool:type_name -> commandcenter.agent.v1.StartAppPool
-	18, // 13: commandcenter.agent.v1.Command.stop_app_pool:type_name -> commandcenter.agent.v1.StopAppPool
-	19, // 14: commandcenter.agent.v1.Command.recycle_app_pool:type_name -> commandcenter.agent.v1.RecycleAppPool
-	20, // 15: commandcenter.agent.v1.Command.list_certificates:type_name -> commandcenter.agent.v1.ListCertificates
-	21, // 16: commandcenter.agent.v1.Command.sync_packages:type_name -> commandcenter.agent.v1.SyncPackages
-	22, // 17: commandcenter.agent.v1.SyncPackages.packages:type_name -> commandcenter.agent.v1.Package
-	1,  // 18: commandcenter.agent.v1.CommandResult.outcome:type_name -> commandcenter.agent.v1.Outcome
-	2,  // 19: commandcenter.agent.v1.CommandResult.refusal_reason:type_name -> commandcenter.agent.v1.RefusalReason
-	35, // 20: commandcenter.agent.v1.CommandResult.started_at:type_name -> google.protobuf.Timestamp
-	35, // 21: commandcenter.agent.v1.CommandResult.finished_at:type_name -> google.protobuf.Timestamp
-	36, // 22: commandcenter.agent.v1.CommandResult.duration:type_name -> google.protobuf.Duration
-	24, // 23: commandcenter.agent.v1.CommandResult.installations:type_name -> commandcenter.agent.v1.Installations
-	26, // 24: commandcenter.agent.v1.CommandResult.services:type_name -> commandcenter.agent.v1.Services
-	28, // 25: commandcenter.agent.v1.CommandResult.app_pools:type_name -> commandcenter.agent.v1.AppPools
-	30, // 26: commandcenter.agent.v1.CommandResult.certificates:type_name -> commandcenter.agent.v1.Certificates
-	32, // 27: commandcenter.agent.v1.CommandResult.changes:type_name -> commandcenter.agent.v1.Changes
-	25, // 28: commandcenter.agent.v1.Installations.installations:type_name -> commandcenter.agent.v1.Installation
-	35, // 29: commandcenter.agent.v1.Installation.installed_at:type_name -> google.protobuf.Timestamp
-	27, // 30: commandcenter.agent.v1.Services.services:type_name -> commandcenter.agent.v1.Service
-	3,  // 31: commandcenter.agent.v1.Service.status:type_name -> commandcenter.agent.v1.ServiceStatus
-	4,  // 32: commandcenter.agent.v1.Service.start_type:type_name -> commandcenter.agent.v1.ServiceStartType
-	29, // 33: commandcenter.agent.v1.AppPools.app_pools:type_name -> commandcenter.agent.v1.AppPool
-	5,  // 34: commandcenter.agent.v1.AppPool.state:type_name -> commandcenter.agent.v1.AppPoolState
-	31, // 35: commandcenter.agent.v1.Certificates.certificates:type_name -> commandcenter.agent.v1.Certificate
-	35, // 36: commandcenter.agent.v1.Certificate.not_before:type_name -> google.protobuf.Timestamp
-	35, // 37: commandcenter.agent.v1.Certificate.not_after:type_name -> google.protobuf.Timestamp
-	33, // 38: commandcenter.agent.v1.Changes.changes:type_name -> commandcenter.agent.v1.Change
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	38, // 0: commandcenter.agent.v1.Heartbeat.reported_at:type_name -> google.protobuf.Timestamp
+	8,  // 1: commandcenter.agent.v1.Heartbeat.iis_bindings:type_name -> commandcenter.agent.v1.IisBindings
+	9,  // 2: commandcenter.agent.v1.IisBindings.bindings:type_name -> commandcenter.agent.v1.IisBinding
+	39, // 3: commandcenter.agent.v1.Command.budget:type_name -> google.protobuf.Duration
+	38, // 4: commandcenter.agent.v1.Command.issued_at:type_name -> google.protobuf.Timestamp
+	11, // 5: commandcenter.agent.v1.Command.list_installations:type_name -> commandcenter.agent.v1.ListInstallations
+	12, // 6: commandcenter.agent.v1.Command.uninstall:type_name -> commandcenter.agent.v1.Uninstall
+	13, // 7: commandcenter.agent.v1.Command.list_services:type_name -> commandcenter.agent.v1.ListServices
+	14, // 8: commandcenter.agent.v1.Command.start_service:type_name -> commandcenter.agent.v1.StartService
+	15, // 9: commandcenter.agent.v1.Command.stop_service:type_name -> commandcenter.agent.v1.StopService
+	16, // 10: commandcenter.agent.v1.Command.restart_service:type_name -> commandcenter.agent.v1.RestartService
+	17, // 11: commandcenter.agent.v1.Command.list_app_pools:type_name -> commandcenter.agent.v1.ListAppPools
+	18, // 12: commandcenter.agent.v1.Command.start_app_pool:type_name -> commandcenter.agent.v1.StartAppPool
+	19, // 13: commandcenter.agent.v1.Command.stop_app_pool:type_name -> commandcenter.agent.v1.StopAppPool
+	20, // 14: commandcenter.agent.v1.Command.recycle_app_pool:type_name -> commandcenter.agent.v1.RecycleAppPool
+	21, // 15: commandcenter.agent.v1.Command.list_certificates:type_name -> commandcenter.agent.v1.ListCertificates
+	22, // 16: commandcenter.agent.v1.Command.sync_packages:type_name -> commandcenter.agent.v1.SyncPackages
+	23, // 17: commandcenter.agent.v1.Command.get_command:type_name -> commandcenter.agent.v1.GetCommand
+	24, // 18: commandcenter.agent.v1.SyncPackages.packages:type_name -> commandcenter.agent.v1.Package
+	1,  // 19: commandcenter.agent.v1.CommandResult.outcome:type_name -> commandcenter.agent.v1.Outcome
+	2,  // 20: commandcenter.agent.v1.CommandResult.refusal_reason:type_name -> commandcenter.agent.v1.RefusalReason
+	38, // 21: commandcenter.agent.v1.CommandResult.started_at:type_name -> google.protobuf.Timestamp
+	38, // 22: commandcenter.agent.v1.CommandResult.finished_at:type_name -> google.protobuf.Timestamp
+	39, // 23: commandcenter.agent.v1.CommandResult.duration:type_name -> google.protobuf.Duration
+	26, // 24: commandcenter.agent.v1.CommandResult.installations:type_name -> commandcenter.agent.v1.Installations
+	28, // 25: commandcenter.agent.v1.CommandResult.services:type_name -> commandcenter.agent.v1.Services
+	30, // 26: commandcenter.agent.v1.CommandResult.app_pools:type_name -> commandcenter.agent.v1.AppPools
+	32, // 27: commandcenter.agent.v1.CommandResult.certificates:type_name -> commandcenter.agent.v1.Certificates
+	34, // 28: commandcenter.agent.v1.CommandResult.changes:type_name -> commandcenter.agent.v1.Changes
+	36, // 29: commandcenter.agent.v1.CommandResult.command_record:type_name -> commandcenter.agent.v1.CommandRecord
+	27, // 30: commandcenter.agent.v1.Installations.installations:type_name -> commandcenter.agent.v1.Installation
+	38, // 31: commandcenter.agent.v1.Installation.installed_at:type_name -> google.protobuf.Timestamp
+	29, // 32: commandcenter.agent.v1.Services.services:type_name -> commandcenter.agent.v1.Service
+	3,  // 33: commandcenter.agent.v1.Service.status:type_name -> commandcenter.agent.v1.ServiceStatus
+	4,  // 34: commandcenter.agent.v1.Service.start_type:type_name -> commandcenter.agent.v1.ServiceStartType
+	31, // 35: commandcenter.agent.v1.AppPools.app_pools:type_name -> commandcenter.agent.v1.AppPool
+	5,  // 36: commandcenter.agent.v1.AppPool.state:type_name -> commandcenter.agent.v1.AppPoolState
+	33, // 37: commandcenter.agent.v1.Certificates.certificates:type_name -> commandcenter.agent.v1.Certificate
+	38, // 38: commandcenter.agent.v1.Certificate.not_before:type_name -> google.protobuf.Timestamp
+	38, // 39: commandcenter.agent.v1.Certificate.not_after:type_name -> google.protobuf.Timestamp
+	35, // 40: commandcenter.agent.v1.Changes.changes:type_name -> commandcenter.agent.v1.Change
+	6,  // 41: commandcenter.agent.v1.CommandRecord.state:type_name -> commandcenter.agent.v1.CommandState
+	38, // 42: commandcenter.agent.v1.CommandRecord.begun_at:type_name -> google.protobuf.Timestamp
+	25, // 43: commandcenter.agent.v1.CommandRecord.result:type_name -> commandcenter.agent.v1.CommandResult
+	44, // [44:44] is the sub-list for method output_type
+	44, // [44:44] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_agent_v1_agent_proto_init() }
@@ -2812,21 +3068,23 @@ func file_commandcenter_agent_v1_agent_proto_init() {
 		(*Command_RecycleAppPool)(nil),
 		(*Command_ListCertificates)(nil),
 		(*Command_SyncPackages)(nil),
+		(*Command_GetCommand)(nil),
 	}
-	file_commandcenter_agent_v1_agent_proto_msgTypes[17].OneofWrappers = []any{
+	file_commandcenter_agent_v1_agent_proto_msgTypes[18].OneofWrappers = []any{
 		(*CommandResult_Installations)(nil),
 		(*CommandResult_Services)(nil),
 		(*CommandResult_AppPools)(nil),
 		(*CommandResult_Certificates)(nil),
 		(*CommandResult_Changes)(nil),
+		(*CommandResult_CommandRecord)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandcenter_agent_v1_agent_proto_rawDesc), len(file_commandcenter_agent_v1_agent_proto_rawDesc)),
-			NumEnums:      6,
-			NumMessages:   29,
+			NumEnums:      7,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

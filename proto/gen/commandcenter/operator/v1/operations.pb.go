@@ -1595,6 +1595,116 @@ func (x *SyncPackagesRequest) GetPackages() []*v11.Package {
 	return nil
 }
 
+// GetCommandRequest names one command of one agent.
+type GetCommandRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name in any case.
+	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// Id of the command, a UUID.
+	Command       string `protobuf:"bytes,2,opt,name=command,proto3" json:"command,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetCommandRequest) Reset() {
+	*x = GetCommandRequest{}
+	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetCommandRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetCommandRequest) ProtoMessage() {}
+
+func (x *GetCommandRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetCommandRequest.ProtoReflect.Descriptor instead.
+func (*GetCommandRequest) Descriptor() ([]byte, []int) {
+	return file_commandcenter_operator_v1_operations_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *GetCommandRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *GetCommandRequest) GetCommand() string {
+	if x != nil {
+		return x.Command
+	}
+	return ""
+}
+
+// GetCommandResponse is what the agent's journal has.
+type GetCommandResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How far the command came, and its result where it ended.
+	Record *v11.CommandRecord `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
+	// How it was read.
+	Receipt       *ReadReceipt `protobuf:"bytes,2,opt,name=receipt,proto3" json:"receipt,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetCommandResponse) Reset() {
+	*x = GetCommandResponse{}
+	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetCommandResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetCommandResponse) ProtoMessage() {}
+
+func (x *GetCommandResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetCommandResponse.ProtoReflect.Descriptor instead.
+func (*GetCommandResponse) Descriptor() ([]byte, []int) {
+	return file_commandcenter_operator_v1_operations_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *GetCommandResponse) GetRecord() *v11.CommandRecord {
+	if x != nil {
+		return x.Record
+	}
+	return nil
+}
+
+func (x *GetCommandResponse) GetReceipt() *ReadReceipt {
+	if x != nil {
+		return x.Receipt
+	}
+	return nil
+}
+
 // BatchRunRequest is one operation for many agents.
 type BatchRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1623,7 +1733,7 @@ type BatchRunRequest struct {
 
 func (x *BatchRunRequest) Reset() {
 	*x = BatchRunRequest{}
-	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[24]
+	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1635,7 +1745,7 @@ func (x *BatchRunRequest) String() string {
 func (*BatchRunRequest) ProtoMessage() {}
 
 func (x *BatchRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[24]
+	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1648,7 +1758,7 @@ func (x *BatchRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchRunRequest.ProtoReflect.Descriptor instead.
 func (*BatchRunRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_operations_proto_rawDescGZIP(), []int{24}
+	return file_commandcenter_operator_v1_operations_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *BatchRunRequest) GetAgents() []string {
@@ -1827,7 +1937,7 @@ type BatchRunEvent struct {
 
 func (x *BatchRunEvent) Reset() {
 	*x = BatchRunEvent{}
-	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[25]
+	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1839,7 +1949,7 @@ func (x *BatchRunEvent) String() string {
 func (*BatchRunEvent) ProtoMessage() {}
 
 func (x *BatchRunEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[25]
+	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1852,7 +1962,7 @@ func (x *BatchRunEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchRunEvent.ProtoReflect.Descriptor instead.
 func (*BatchRunEvent) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_operations_proto_rawDescGZIP(), []int{25}
+	return file_commandcenter_operator_v1_operations_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *BatchRunEvent) GetEvent() isBatchRunEvent_Event {
@@ -1917,7 +2027,7 @@ type BatchRunItem struct {
 
 func (x *BatchRunItem) Reset() {
 	*x = BatchRunItem{}
-	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[26]
+	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1929,7 +2039,7 @@ func (x *BatchRunItem) String() string {
 func (*BatchRunItem) ProtoMessage() {}
 
 func (x *BatchRunItem) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[26]
+	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1942,7 +2052,7 @@ func (x *BatchRunItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchRunItem.ProtoReflect.Descriptor instead.
 func (*BatchRunItem) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_operations_proto_rawDescGZIP(), []int{26}
+	return file_commandcenter_operator_v1_operations_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *BatchRunItem) GetAgent() string {
@@ -2001,7 +2111,7 @@ type BatchRunSummary struct {
 
 func (x *BatchRunSummary) Reset() {
 	*x = BatchRunSummary{}
-	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[27]
+	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2013,7 +2123,7 @@ func (x *BatchRunSummary) String() string {
 func (*BatchRunSummary) ProtoMessage() {}
 
 func (x *BatchRunSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[27]
+	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2026,7 +2136,7 @@ func (x *BatchRunSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchRunSummary.ProtoReflect.Descriptor instead.
 func (*BatchRunSummary) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_operations_proto_rawDescGZIP(), []int{27}
+	return file_commandcenter_operator_v1_operations_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *BatchRunSummary) GetSucceeded() int32 {
@@ -2100,7 +2210,7 @@ type Problem struct {
 
 func (x *Problem) Reset() {
 	*x = Problem{}
-	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[28]
+	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2112,7 +2222,7 @@ func (x *Problem) String() string {
 func (*Problem) ProtoMessage() {}
 
 func (x *Problem) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[28]
+	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2125,7 +2235,7 @@ func (x *Problem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Problem.ProtoReflect.Descriptor instead.
 func (*Problem) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_operations_proto_rawDescGZIP(), []int{28}
+	return file_commandcenter_operator_v1_operations_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Problem) GetType() string {
@@ -2211,7 +2321,7 @@ type FieldError struct {
 
 func (x *FieldError) Reset() {
 	*x = FieldError{}
-	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[29]
+	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2223,7 +2333,7 @@ func (x *FieldError) String() string {
 func (*FieldError) ProtoMessage() {}
 
 func (x *FieldError) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[29]
+	mi := &file_commandcenter_operator_v1_operations_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2236,7 +2346,7 @@ func (x *FieldError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldError.ProtoReflect.Descriptor instead.
 func (*FieldError) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_operations_proto_rawDescGZIP(), []int{29}
+	return file_commandcenter_operator_v1_operations_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *FieldError) GetPointer() string {
@@ -2375,7 +2485,14 @@ const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"\x13SyncPackagesRequest\x12 \n" +
 	"\x05agent\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x05agent\x12F\n" +
-	"\bpackages\x18\x02 \x03(\v2\x1f.commandcenter.agent.v1.PackageB\t\xbaH\x06\x92\x01\x03\x10\xf4\x03R\bpackages\"\x8f\x06\n" +
+	"\bpackages\x18\x02 \x03(\v2\x1f.commandcenter.agent.v1.PackageB\t\xbaH\x06\x92\x01\x03\x10\xf4\x03R\bpackages\"Y\n" +
+	"\x11GetCommandRequest\x12 \n" +
+	"\x05agent\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x05agent\x12\"\n" +
+	"\acommand\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\acommand\"\x95\x01\n" +
+	"\x12GetCommandResponse\x12=\n" +
+	"\x06record\x18\x01 \x01(\v2%.commandcenter.agent.v1.CommandRecordR\x06record\x12@\n" +
+	"\areceipt\x18\x02 \x01(\v2&.commandcenter.operator.v1.ReadReceiptR\areceipt\"\x8f\x06\n" +
 	"\x0fBatchRunRequest\x12#\n" +
 	"\x06agents\x18\x01 \x03(\tB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\x06agents\x12+\n" +
 	"\vparallelism\x18\x02 \x01(\x05B\t\xbaH\x06\x1a\x04\x18@(\x00R\vparallelism\x12/\n" +
@@ -2432,7 +2549,7 @@ const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"\x14BATCH_OUTCOME_FAILED\x10\x02\x12\x19\n" +
 	"\x15BATCH_OUTCOME_UNKNOWN\x10\x03\x12\x1a\n" +
 	"\x16BATCH_OUTCOME_NOT_SENT\x10\x04\x12\x1d\n" +
-	"\x19BATCH_OUTCOME_NOT_STARTED\x10\x052\x83\x14\n" +
+	"\x19BATCH_OUTCOME_NOT_STARTED\x10\x052\x9f\x15\n" +
 	"\x0fAgentOperations\x12~\n" +
 	"\n" +
 	"ListAgents\x12,.commandcenter.operator.v1.ListAgentsRequest\x1a-.commandcenter.operator.v1.ListAgentsResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/api/agents\x12\x86\x01\n" +
@@ -2448,7 +2565,9 @@ const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"\vStopAppPool\x12-.commandcenter.operator.v1.StopAppPoolRequest\x1a*.commandcenter.operator.v1.CommandResponse\"8\x82\xd3\xe4\x93\x022:\x01*\"-/api/agents/{agent}/iis/app-pools/{pool}/stop\x12\xab\x01\n" +
 	"\x0eRecycleAppPool\x120.commandcenter.operator.v1.RecycleAppPoolRequest\x1a*.commandcenter.operator.v1.CommandResponse\";\x82\xd3\xe4\x93\x025:\x01*\"0/api/agents/{agent}/iis/app-pools/{pool}/recycle\x12\xa5\x01\n" +
 	"\x10ListCertificates\x122.commandcenter.operator.v1.ListCertificatesRequest\x1a3.commandcenter.operator.v1.ListCertificatesResponse\"(\x82\xd3\xe4\x93\x02\"\x12 /api/agents/{agent}/certificates\x12\x98\x01\n" +
-	"\fSyncPackages\x12..commandcenter.operator.v1.SyncPackagesRequest\x1a*.commandcenter.operator.v1.CommandResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/api/agents/{agent}/packages/sync\x12\xb1\x02\n" +
+	"\fSyncPackages\x12..commandcenter.operator.v1.SyncPackagesRequest\x1a*.commandcenter.operator.v1.CommandResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/api/agents/{agent}/packages/sync\x12\x99\x01\n" +
+	"\n" +
+	"GetCommand\x12,.commandcenter.operator.v1.GetCommandRequest\x1a-.commandcenter.operator.v1.GetCommandResponse\".\x82\xd3\xe4\x93\x02(\x12&/api/agents/{agent}/commands/{command}\x12\xb1\x02\n" +
 	"\bBatchRun\x12*.commandcenter.operator.v1.BatchRunRequest\x1a(.commandcenter.operator.v1.BatchRunEvent\"\xcc\x01\x92A\xac\x01:\x14application/x-ndjson:\x18application/problem+jsonJz\n" +
 	"\x03200\x12s\n" +
 	"COne event per line, each agent's as it comes; the last one sums up.\x12,\n" +
@@ -2478,7 +2597,7 @@ func file_commandcenter_operator_v1_operations_proto_rawDescGZIP() []byte {
 }
 
 var file_commandcenter_operator_v1_operations_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_commandcenter_operator_v1_operations_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_commandcenter_operator_v1_operations_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_commandcenter_operator_v1_operations_proto_goTypes = []any{
 	(BatchOutcome)(0),                 // 0: commandcenter.operator.v1.BatchOutcome
 	(*ListAgentsRequest)(nil),         // 1: commandcenter.operator.v1.ListAgentsRequest
@@ -2505,105 +2624,112 @@ var file_commandcenter_operator_v1_operations_proto_goTypes = []any{
 	(*ListCertificatesRequest)(nil),   // 22: commandcenter.operator.v1.ListCertificatesRequest
 	(*ListCertificatesResponse)(nil),  // 23: commandcenter.operator.v1.ListCertificatesResponse
 	(*SyncPackagesRequest)(nil),       // 24: commandcenter.operator.v1.SyncPackagesRequest
-	(*BatchRunRequest)(nil),           // 25: commandcenter.operator.v1.BatchRunRequest
-	(*BatchRunEvent)(nil),             // 26: commandcenter.operator.v1.BatchRunEvent
-	(*BatchRunItem)(nil),              // 27: commandcenter.operator.v1.BatchRunItem
-	(*BatchRunSummary)(nil),           // 28: commandcenter.operator.v1.BatchRunSummary
-	(*Problem)(nil),                   // 29: commandcenter.operator.v1.Problem
-	(*FieldError)(nil),                // 30: commandcenter.operator.v1.FieldError
-	(v1.Transport)(0),                 // 31: commandcenter.registry.v1.Transport
-	(*durationpb.Duration)(nil),       // 32: google.protobuf.Duration
-	(*v1.ServerLink)(nil),             // 33: commandcenter.registry.v1.ServerLink
-	(*v1.HttpVerification)(nil),       // 34: commandcenter.registry.v1.HttpVerification
-	(*timestamppb.Timestamp)(nil),     // 35: google.protobuf.Timestamp
-	(*v11.Change)(nil),                // 36: commandcenter.agent.v1.Change
-	(*v11.Installation)(nil),          // 37: commandcenter.agent.v1.Installation
-	(*v11.Service)(nil),               // 38: commandcenter.agent.v1.Service
-	(*v11.AppPool)(nil),               // 39: commandcenter.agent.v1.AppPool
-	(*v11.Certificate)(nil),           // 40: commandcenter.agent.v1.Certificate
-	(*v11.Package)(nil),               // 41: commandcenter.agent.v1.Package
-	(*v11.Uninstall)(nil),             // 42: commandcenter.agent.v1.Uninstall
-	(*v11.StartService)(nil),          // 43: commandcenter.agent.v1.StartService
-	(*v11.StopService)(nil),           // 44: commandcenter.agent.v1.StopService
-	(*v11.RestartService)(nil),        // 45: commandcenter.agent.v1.RestartService
-	(*v11.StartAppPool)(nil),          // 46: commandcenter.agent.v1.StartAppPool
-	(*v11.StopAppPool)(nil),           // 47: commandcenter.agent.v1.StopAppPool
-	(*v11.RecycleAppPool)(nil),        // 48: commandcenter.agent.v1.RecycleAppPool
-	(*v11.SyncPackages)(nil),          // 49: commandcenter.agent.v1.SyncPackages
+	(*GetCommandRequest)(nil),         // 25: commandcenter.operator.v1.GetCommandRequest
+	(*GetCommandResponse)(nil),        // 26: commandcenter.operator.v1.GetCommandResponse
+	(*BatchRunRequest)(nil),           // 27: commandcenter.operator.v1.BatchRunRequest
+	(*BatchRunEvent)(nil),             // 28: commandcenter.operator.v1.BatchRunEvent
+	(*BatchRunItem)(nil),              // 29: commandcenter.operator.v1.BatchRunItem
+	(*BatchRunSummary)(nil),           // 30: commandcenter.operator.v1.BatchRunSummary
+	(*Problem)(nil),                   // 31: commandcenter.operator.v1.Problem
+	(*FieldError)(nil),                // 32: commandcenter.operator.v1.FieldError
+	(v1.Transport)(0),                 // 33: commandcenter.registry.v1.Transport
+	(*durationpb.Duration)(nil),       // 34: google.protobuf.Duration
+	(*v1.ServerLink)(nil),             // 35: commandcenter.registry.v1.ServerLink
+	(*v1.HttpVerification)(nil),       // 36: commandcenter.registry.v1.HttpVerification
+	(*timestamppb.Timestamp)(nil),     // 37: google.protobuf.Timestamp
+	(*v11.Change)(nil),                // 38: commandcenter.agent.v1.Change
+	(*v11.Installation)(nil),          // 39: commandcenter.agent.v1.Installation
+	(*v11.Service)(nil),               // 40: commandcenter.agent.v1.Service
+	(*v11.AppPool)(nil),               // 41: commandcenter.agent.v1.AppPool
+	(*v11.Certificate)(nil),           // 42: commandcenter.agent.v1.Certificate
+	(*v11.Package)(nil),               // 43: commandcenter.agent.v1.Package
+	(*v11.CommandRecord)(nil),         // 44: commandcenter.agent.v1.CommandRecord
+	(*v11.Uninstall)(nil),             // 45: commandcenter.agent.v1.Uninstall
+	(*v11.StartService)(nil),          // 46: commandcenter.agent.v1.StartService
+	(*v11.StopService)(nil),           // 47: commandcenter.agent.v1.StopService
+	(*v11.RestartService)(nil),        // 48: commandcenter.agent.v1.RestartService
+	(*v11.StartAppPool)(nil),          // 49: commandcenter.agent.v1.StartAppPool
+	(*v11.StopAppPool)(nil),           // 50: commandcenter.agent.v1.StopAppPool
+	(*v11.RecycleAppPool)(nil),        // 51: commandcenter.agent.v1.RecycleAppPool
+	(*v11.SyncPackages)(nil),          // 52: commandcenter.agent.v1.SyncPackages
 }
 var file_commandcenter_operator_v1_operations_proto_depIdxs = []int32{
 	3,  // 0: commandcenter.operator.v1.ListAgentsResponse.agents:type_name -> commandcenter.operator.v1.AddressableAgent
-	31, // 1: commandcenter.operator.v1.AddressableAgent.transport:type_name -> commandcenter.registry.v1.Transport
-	32, // 2: commandcenter.operator.v1.AddressableAgent.heartbeat_age:type_name -> google.protobuf.Duration
-	33, // 3: commandcenter.operator.v1.AddressableAgent.server:type_name -> commandcenter.registry.v1.ServerLink
-	31, // 4: commandcenter.operator.v1.GetRouteResponse.transport:type_name -> commandcenter.registry.v1.Transport
+	33, // 1: commandcenter.operator.v1.AddressableAgent.transport:type_name -> commandcenter.registry.v1.Transport
+	34, // 2: commandcenter.operator.v1.AddressableAgent.heartbeat_age:type_name -> google.protobuf.Duration
+	35, // 3: commandcenter.operator.v1.AddressableAgent.server:type_name -> commandcenter.registry.v1.ServerLink
+	33, // 4: commandcenter.operator.v1.GetRouteResponse.transport:type_name -> commandcenter.registry.v1.Transport
 	6,  // 5: commandcenter.operator.v1.GetRouteResponse.rules:type_name -> commandcenter.operator.v1.RouteRule
-	32, // 6: commandcenter.operator.v1.GetRouteResponse.bus_heartbeat_age:type_name -> google.protobuf.Duration
-	32, // 7: commandcenter.operator.v1.GetRouteResponse.max_heartbeat_age:type_name -> google.protobuf.Duration
-	34, // 8: commandcenter.operator.v1.GetRouteResponse.http_verification:type_name -> commandcenter.registry.v1.HttpVerification
-	32, // 9: commandcenter.operator.v1.GetRouteResponse.max_verification_age:type_name -> google.protobuf.Duration
-	31, // 10: commandcenter.operator.v1.CommandResponse.transport:type_name -> commandcenter.registry.v1.Transport
-	35, // 11: commandcenter.operator.v1.CommandResponse.started_at:type_name -> google.protobuf.Timestamp
-	32, // 12: commandcenter.operator.v1.CommandResponse.duration:type_name -> google.protobuf.Duration
-	36, // 13: commandcenter.operator.v1.CommandResponse.changes:type_name -> commandcenter.agent.v1.Change
-	31, // 14: commandcenter.operator.v1.ReadReceipt.transport:type_name -> commandcenter.registry.v1.Transport
-	37, // 15: commandcenter.operator.v1.ListInstallationsResponse.installations:type_name -> commandcenter.agent.v1.Installation
+	34, // 6: commandcenter.operator.v1.GetRouteResponse.bus_heartbeat_age:type_name -> google.protobuf.Duration
+	34, // 7: commandcenter.operator.v1.GetRouteResponse.max_heartbeat_age:type_name -> google.protobuf.Duration
+	36, // 8: commandcenter.operator.v1.GetRouteResponse.http_verification:type_name -> commandcenter.registry.v1.HttpVerification
+	34, // 9: commandcenter.operator.v1.GetRouteResponse.max_verification_age:type_name -> google.protobuf.Duration
+	33, // 10: commandcenter.operator.v1.CommandResponse.transport:type_name -> commandcenter.registry.v1.Transport
+	37, // 11: commandcenter.operator.v1.CommandResponse.started_at:type_name -> google.protobuf.Timestamp
+	34, // 12: commandcenter.operator.v1.CommandResponse.duration:type_name -> google.protobuf.Duration
+	38, // 13: commandcenter.operator.v1.CommandResponse.changes:type_name -> commandcenter.agent.v1.Change
+	33, // 14: commandcenter.operator.v1.ReadReceipt.transport:type_name -> commandcenter.registry.v1.Transport
+	39, // 15: commandcenter.operator.v1.ListInstallationsResponse.installations:type_name -> commandcenter.agent.v1.Installation
 	8,  // 16: commandcenter.operator.v1.ListInstallationsResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	38, // 17: commandcenter.operator.v1.ListServicesResponse.services:type_name -> commandcenter.agent.v1.Service
+	40, // 17: commandcenter.operator.v1.ListServicesResponse.services:type_name -> commandcenter.agent.v1.Service
 	8,  // 18: commandcenter.operator.v1.ListServicesResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	39, // 19: commandcenter.operator.v1.ListAppPoolsResponse.app_pools:type_name -> commandcenter.agent.v1.AppPool
+	41, // 19: commandcenter.operator.v1.ListAppPoolsResponse.app_pools:type_name -> commandcenter.agent.v1.AppPool
 	8,  // 20: commandcenter.operator.v1.ListAppPoolsResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	40, // 21: commandcenter.operator.v1.ListCertificatesResponse.certificates:type_name -> commandcenter.agent.v1.Certificate
+	42, // 21: commandcenter.operator.v1.ListCertificatesResponse.certificates:type_name -> commandcenter.agent.v1.Certificate
 	8,  // 22: commandcenter.operator.v1.ListCertificatesResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	41, // 23: commandcenter.operator.v1.SyncPackagesRequest.packages:type_name -> commandcenter.agent.v1.Package
-	42, // 24: commandcenter.operator.v1.BatchRunRequest.uninstall:type_name -> commandcenter.agent.v1.Uninstall
-	43, // 25: commandcenter.operator.v1.BatchRunRequest.start_service:type_name -> commandcenter.agent.v1.StartService
-	44, // 26: commandcenter.operator.v1.BatchRunRequest.stop_service:type_name -> commandcenter.agent.v1.StopService
-	45, // 27: commandcenter.operator.v1.BatchRunRequest.restart_service:type_name -> commandcenter.agent.v1.RestartService
-	46, // 28: commandcenter.operator.v1.BatchRunRequest.start_app_pool:type_name -> commandcenter.agent.v1.StartAppPool
-	47, // 29: commandcenter.operator.v1.BatchRunRequest.stop_app_pool:type_name -> commandcenter.agent.v1.StopAppPool
-	48, // 30: commandcenter.operator.v1.BatchRunRequest.recycle_app_pool:type_name -> commandcenter.agent.v1.RecycleAppPool
-	49, // 31: commandcenter.operator.v1.BatchRunRequest.sync_packages:type_name -> commandcenter.agent.v1.SyncPackages
-	27, // 32: commandcenter.operator.v1.BatchRunEvent.item:type_name -> commandcenter.operator.v1.BatchRunItem
-	28, // 33: commandcenter.operator.v1.BatchRunEvent.summary:type_name -> commandcenter.operator.v1.BatchRunSummary
-	0,  // 34: commandcenter.operator.v1.BatchRunItem.outcome:type_name -> commandcenter.operator.v1.BatchOutcome
-	7,  // 35: commandcenter.operator.v1.BatchRunItem.command:type_name -> commandcenter.operator.v1.CommandResponse
-	30, // 36: commandcenter.operator.v1.Problem.errors:type_name -> commandcenter.operator.v1.FieldError
-	1,  // 37: commandcenter.operator.v1.AgentOperations.ListAgents:input_type -> commandcenter.operator.v1.ListAgentsRequest
-	4,  // 38: commandcenter.operator.v1.AgentOperations.GetRoute:input_type -> commandcenter.operator.v1.GetRouteRequest
-	9,  // 39: commandcenter.operator.v1.AgentOperations.ListInstallations:input_type -> commandcenter.operator.v1.ListInstallationsRequest
-	11, // 40: commandcenter.operator.v1.AgentOperations.Uninstall:input_type -> commandcenter.operator.v1.UninstallRequest
-	12, // 41: commandcenter.operator.v1.AgentOperations.ListServices:input_type -> commandcenter.operator.v1.ListServicesRequest
-	14, // 42: commandcenter.operator.v1.AgentOperations.StartService:input_type -> commandcenter.operator.v1.StartServiceRequest
-	15, // 43: commandcenter.operator.v1.AgentOperations.StopService:input_type -> commandcenter.operator.v1.StopServiceRequest
-	16, // 44: commandcenter.operator.v1.AgentOperations.RestartService:input_type -> commandcenter.operator.v1.RestartServiceRequest
-	17, // 45: commandcenter.operator.v1.AgentOperations.ListAppPools:input_type -> commandcenter.operator.v1.ListAppPoolsRequest
-	19, // 46: commandcenter.operator.v1.AgentOperations.StartAppPool:input_type -> commandcenter.operator.v1.StartAppPoolRequest
-	20, // 47: commandcenter.operator.v1.AgentOperations.StopAppPool:input_type -> commandcenter.operator.v1.StopAppPoolRequest
-	21, // 48: commandcenter.operator.v1.AgentOperations.RecycleAppPool:input_type -> commandcenter.operator.v1.RecycleAppPoolRequest
-	22, // 49: commandcenter.operator.v1.AgentOperations.ListCertificates:input_type -> commandcenter.operator.v1.ListCertificatesRequest
-	24, // 50: commandcenter.operator.v1.AgentOperations.SyncPackages:input_type -> commandcenter.operator.v1.SyncPackagesRequest
-	25, // 51: commandcenter.operator.v1.AgentOperations.BatchRun:input_type -> commandcenter.operator.v1.BatchRunRequest
-	2,  // 52: commandcenter.operator.v1.AgentOperations.ListAgents:output_type -> commandcenter.operator.v1.ListAgentsResponse
-	5,  // 53: commandcenter.operator.v1.AgentOperations.GetRoute:output_type -> commandcenter.operator.v1.GetRouteResponse
-	10, // 54: commandcenter.operator.v1.AgentOperations.ListInstallations:output_type -> commandcenter.operator.v1.ListInstallationsResponse
-	7,  // 55: commandcenter.operator.v1.AgentOperations.Uninstall:output_type -> commandcenter.operator.v1.CommandResponse
-	13, // 56: commandcenter.operator.v1.AgentOperations.ListServices:output_type -> commandcenter.operator.v1.ListServicesResponse
-	7,  // 57: commandcenter.operator.v1.AgentOperations.StartService:output_type -> commandcenter.operator.v1.CommandResponse
-	7,  // 58: commandcenter.operator.v1.AgentOperations.StopService:output_type -> commandcenter.operator.v1.CommandResponse
-	7,  // 59: commandcenter.operator.v1.AgentOperations.RestartService:output_type -> commandcenter.operator.v1.CommandResponse
-	18, // 60: commandcenter.operator.v1.AgentOperations.ListAppPools:output_type -> commandcenter.operator.v1.ListAppPoolsResponse
-	7,  // 61: commandcenter.operator.v1.AgentOperations.StartAppPool:output_type -> commandcenter.operator.v1.CommandResponse
-	7,  // 62: commandcenter.operator.v1.AgentOperations.StopAppPool:output_type -> commandcenter.operator.v1.CommandResponse
-	7,  // 63: commandcenter.operator.v1.AgentOperations.RecycleAppPool:output_type -> commandcenter.operator.v1.CommandResponse
-	23, // 64: commandcenter.operator.v1.AgentOperations.ListCertificates:output_type -> commandcenter.operator.v1.ListCertificatesResponse
-	7,  // 65: commandcenter.operator.v1.AgentOperations.SyncPackages:output_type -> commandcenter.operator.v1.CommandResponse
-	26, // 66: commandcenter.operator.v1.AgentOperations.BatchRun:output_type -> commandcenter.operator.v1.BatchRunEvent
-	52, // [52:67] is the sub-list for method output_type
-	37, // [37:52] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	43, // 23: commandcenter.operator.v1.SyncPackagesRequest.packages:type_name -> commandcenter.agent.v1.Package
+	44, // 24: commandcenter.operator.v1.GetCommandResponse.record:type_name -> commandcenter.agent.v1.CommandRecord
+	8,  // 25: commandcenter.operator.v1.GetCommandResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	45, // 26: commandcenter.operator.v1.BatchRunRequest.uninstall:type_name -> commandcenter.agent.v1.Uninstall
+	46, // 27: commandcenter.operator.v1.BatchRunRequest.start_service:type_name -> commandcenter.agent.v1.StartService
+	47, // 28: commandcenter.operator.v1.BatchRunRequest.stop_service:type_name -> commandcenter.agent.v1.StopService
+	48, // 29: commandcenter.operator.v1.BatchRunRequest.restart_service:type_name -> commandcenter.agent.v1.RestartService
+	49, // 30: commandcenter.operator.v1.BatchRunRequest.start_app_pool:type_name -> commandcenter.agent.v1.StartAppPool
+	50, // 31: commandcenter.operator.v1.BatchRunRequest.stop_app_pool:type_name -> commandcenter.agent.v1.StopAppPool
+	51, // 32: commandcenter.operator.v1.BatchRunRequest.recycle_app_pool:type_name -> commandcenter.agent.v1.RecycleAppPool
+	52, // 33: commandcenter.operator.v1.BatchRunRequest.sync_packages:type_name -> commandcenter.agent.v1.SyncPackages
+	29, // 34: commandcenter.operator.v1.BatchRunEvent.item:type_name -> commandcenter.operator.v1.BatchRunItem
+	30, // 35: commandcenter.operator.v1.BatchRunEvent.summary:type_name -> commandcenter.operator.v1.BatchRunSummary
+	0,  // 36: commandcenter.operator.v1.BatchRunItem.outcome:type_name -> commandcenter.operator.v1.BatchOutcome
+	7,  // 37: commandcenter.operator.v1.BatchRunItem.command:type_name -> commandcenter.operator.v1.CommandResponse
+	32, // 38: commandcenter.operator.v1.Problem.errors:type_name -> commandcenter.operator.v1.FieldError
+	1,  // 39: commandcenter.operator.v1.AgentOperations.ListAgents:input_type -> commandcenter.operator.v1.ListAgentsRequest
+	4,  // 40: commandcenter.operator.v1.AgentOperations.GetRoute:input_type -> commandcenter.operator.v1.GetRouteRequest
+	9,  // 41: commandcenter.operator.v1.AgentOperations.ListInstallations:input_type -> commandcenter.operator.v1.ListInstallationsRequest
+	11, // 42: commandcenter.operator.v1.AgentOperations.Uninstall:input_type -> commandcenter.operator.v1.UninstallRequest
+	12, // 43: commandcenter.operator.v1.AgentOperations.ListServices:input_type -> commandcenter.operator.v1.ListServicesRequest
+	14, // 44: commandcenter.operator.v1.AgentOperations.StartService:input_type -> commandcenter.operator.v1.StartServiceRequest
+	15, // 45: commandcenter.operator.v1.AgentOperations.StopService:input_type -> commandcenter.operator.v1.StopServiceRequest
+	16, // 46: commandcenter.operator.v1.AgentOperations.RestartService:input_type -> commandcenter.operator.v1.RestartServiceRequest
+	17, // 47: commandcenter.operator.v1.AgentOperations.ListAppPools:input_type -> commandcenter.operator.v1.ListAppPoolsRequest
+	19, // 48: commandcenter.operator.v1.AgentOperations.StartAppPool:input_type -> commandcenter.operator.v1.StartAppPoolRequest
+	20, // 49: commandcenter.operator.v1.AgentOperations.StopAppPool:input_type -> commandcenter.operator.v1.StopAppPoolRequest
+	21, // 50: commandcenter.operator.v1.AgentOperations.RecycleAppPool:input_type -> commandcenter.operator.v1.RecycleAppPoolRequest
+	22, // 51: commandcenter.operator.v1.AgentOperations.ListCertificates:input_type -> commandcenter.operator.v1.ListCertificatesRequest
+	24, // 52: commandcenter.operator.v1.AgentOperations.SyncPackages:input_type -> commandcenter.operator.v1.SyncPackagesRequest
+	25, // 53: commandcenter.operator.v1.AgentOperations.GetCommand:input_type -> commandcenter.operator.v1.GetCommandRequest
+	27, // 54: commandcenter.operator.v1.AgentOperations.BatchRun:input_type -> commandcenter.operator.v1.BatchRunRequest
+	2,  // 55: commandcenter.operator.v1.AgentOperations.ListAgents:output_type -> commandcenter.operator.v1.ListAgentsResponse
+	5,  // 56: commandcenter.operator.v1.AgentOperations.GetRoute:output_type -> commandcenter.operator.v1.GetRouteResponse
+	10, // 57: commandcenter.operator.v1.AgentOperations.ListInstallations:output_type -> commandcenter.operator.v1.ListInstallationsResponse
+	7,  // 58: commandcenter.operator.v1.AgentOperations.Uninstall:output_type -> commandcenter.operator.v1.CommandResponse
+	13, // 59: commandcenter.operator.v1.AgentOperations.ListServices:output_type -> commandcenter.operator.v1.ListServicesResponse
+	7,  // 60: commandcenter.operator.v1.AgentOperations.StartService:output_type -> commandcenter.operator.v1.CommandResponse
+	7,  // 61: commandcenter.operator.v1.AgentOperations.StopService:output_type -> commandcenter.operator.v1.CommandResponse
+	7,  // 62: commandcenter.operator.v1.AgentOperations.RestartService:output_type -> commandcenter.operator.v1.CommandResponse
+	18, // 63: commandcenter.operator.v1.AgentOperations.ListAppPools:output_type -> commandcenter.operator.v1.ListAppPoolsResponse
+	7,  // 64: commandcenter.operator.v1.AgentOperations.StartAppPool:output_type -> commandcenter.operator.v1.CommandResponse
+	7,  // 65: commandcenter.operator.v1.AgentOperations.StopAppPool:output_type -> commandcenter.operator.v1.CommandResponse
+	7,  // 66: commandcenter.operator.v1.AgentOperations.RecycleAppPool:output_type -> commandcenter.operator.v1.CommandResponse
+	23, // 67: commandcenter.operator.v1.AgentOperations.ListCertificates:output_type -> commandcenter.operator.v1.ListCertificatesResponse
+	7,  // 68: commandcenter.operator.v1.AgentOperations.SyncPackages:output_type -> commandcenter.operator.v1.CommandResponse
+	26, // 69: commandcenter.operator.v1.AgentOperations.GetCommand:output_type -> commandcenter.operator.v1.GetCommandResponse
+	28, // 70: commandcenter.operator.v1.AgentOperations.BatchRun:output_type -> commandcenter.operator.v1.BatchRunEvent
+	55, // [55:71] is the sub-list for method output_type
+	39, // [39:55] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_operator_v1_operations_proto_init() }
@@ -2611,7 +2737,7 @@ func file_commandcenter_operator_v1_operations_proto_init() {
 	if File_commandcenter_operator_v1_operations_proto != nil {
 		return
 	}
-	file_commandcenter_operator_v1_operations_proto_msgTypes[24].OneofWrappers = []any{
+	file_commandcenter_operator_v1_operations_proto_msgTypes[26].OneofWrappers = []any{
 		(*BatchRunRequest_Uninstall)(nil),
 		(*BatchRunRequest_StartService)(nil),
 		(*BatchRunRequest_StopService)(nil),
@@ -2621,7 +2747,7 @@ func file_commandcenter_operator_v1_operations_proto_init() {
 		(*BatchRunRequest_RecycleAppPool)(nil),
 		(*BatchRunRequest_SyncPackages)(nil),
 	}
-	file_commandcenter_operator_v1_operations_proto_msgTypes[25].OneofWrappers = []any{
+	file_commandcenter_operator_v1_operations_proto_msgTypes[27].OneofWrappers = []any{
 		(*BatchRunEvent_Item)(nil),
 		(*BatchRunEvent_Summary)(nil),
 	}
@@ -2631,7 +2757,7 @@ func file_commandcenter_operator_v1_operations_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandcenter_operator_v1_operations_proto_rawDesc), len(file_commandcenter_operator_v1_operations_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   30,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

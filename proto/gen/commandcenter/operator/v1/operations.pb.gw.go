@@ -745,6 +745,61 @@ func local_request_AgentOperations_SyncPackages_0(ctx context.Context, marshaler
 	return msg, metadata, err
 }
 
+func request_AgentOperations_GetCommand_0(ctx context.Context, marshaler runtime.Marshaler, client AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq GetCommandRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["agent"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "agent")
+	}
+	protoReq.Agent, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "agent", err)
+	}
+	val, ok = pathParams["command"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "command")
+	}
+	protoReq.Command, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "command", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.GetCommand(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_AgentOperations_GetCommand_0(ctx context.Context, marshaler runtime.Marshaler, server AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq GetCommandRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["agent"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "agent")
+	}
+	protoReq.Agent, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "agent", err)
+	}
+	val, ok = pathParams["command"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "command")
+	}
+	protoReq.Command, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "command", err)
+	}
+	msg, err := server.GetCommand(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 func request_AgentOperations_BatchRun_0(ctx context.Context, marshaler runtime.Marshaler, client AgentOperationsClient, req *http.Request, pathParams map[string]string) (AgentOperations_BatchRunClient, runtime.ServerMetadata, error) {
 	var (
 		protoReq BatchRunRequest
@@ -1054,6 +1109,26 @@ func RegisterAgentOperationsHandlerServer(ctx context.Context, mux *runtime.Serv
 		}
 		forward_AgentOperations_SyncPackages_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_AgentOperations_GetCommand_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/commandcenter.operator.v1.AgentOperations/GetCommand", runtime.WithHTTPPathPattern("/api/agents/{agent}/commands/{command}"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_AgentOperations_GetCommand_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_AgentOperations_GetCommand_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 
 	mux.Handle(http.MethodPost, pattern_AgentOperations_BatchRun_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		err := status.Error(codes.Unimplemented, "streaming calls are not yet supported in the in-process transport")
@@ -1339,6 +1414,23 @@ func RegisterAgentOperationsHandlerClient(ctx context.Context, mux *runtime.Serv
 		}
 		forward_AgentOperations_SyncPackages_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_AgentOperations_GetCommand_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/commandcenter.operator.v1.AgentOperations/GetCommand", runtime.WithHTTPPathPattern("/api/agents/{agent}/commands/{command}"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_AgentOperations_GetCommand_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_AgentOperations_GetCommand_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodPost, pattern_AgentOperations_BatchRun_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -1374,6 +1466,7 @@ var (
 	pattern_AgentOperations_RecycleAppPool_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 2, 4, 1, 0, 4, 1, 5, 5, 2, 6}, []string{"api", "agents", "agent", "iis", "app-pools", "pool", "recycle"}, ""))
 	pattern_AgentOperations_ListCertificates_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "agents", "agent", "certificates"}, ""))
 	pattern_AgentOperations_SyncPackages_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 2, 4}, []string{"api", "agents", "agent", "packages", "sync"}, ""))
+	pattern_AgentOperations_GetCommand_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 1, 0, 4, 1, 5, 4}, []string{"api", "agents", "agent", "commands", "command"}, ""))
 	pattern_AgentOperations_BatchRun_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"api", "agents"}, "batch"))
 )
 
@@ -1392,5 +1485,6 @@ var (
 	forward_AgentOperations_RecycleAppPool_0    = runtime.ForwardResponseMessage
 	forward_AgentOperations_ListCertificates_0  = runtime.ForwardResponseMessage
 	forward_AgentOperations_SyncPackages_0      = runtime.ForwardResponseMessage
+	forward_AgentOperations_GetCommand_0        = runtime.ForwardResponseMessage
 	forward_AgentOperations_BatchRun_0          = runtime.ForwardResponseStream
 )

@@ -35,6 +35,7 @@ const (
 	AgentOperations_RecycleAppPool_FullMethodName    = "/commandcenter.operator.v1.AgentOperations/RecycleAppPool"
 	AgentOperations_ListCertificates_FullMethodName  = "/commandcenter.operator.v1.AgentOperations/ListCertificates"
 	AgentOperations_SyncPackages_FullMethodName      = "/commandcenter.operator.v1.AgentOperations/SyncPackages"
+	AgentOperations_GetCommand_FullMethodName        = "/commandcenter.operator.v1.AgentOperations/GetCommand"
 	AgentOperations_BatchRun_FullMethodName          = "/commandcenter.operator.v1.AgentOperations/BatchRun"
 )
 
@@ -72,6 +73,8 @@ type AgentOperationsClient interface {
 	ListCertificates(ctx context.Context, in *ListCertificatesRequest, opts ...grpc.CallOption) (*ListCertificatesResponse, error)
 	// SyncPackages brings the agent's packages to the given set, or to its configured one.
 	SyncPackages(ctx context.Context, in *SyncPackagesRequest, opts ...grpc.CallOption) (*CommandResponse, error)
+	// GetCommand asks the agent's own journal what became of a command, so that OUTCOME_UNKNOWN can be settled.
+	GetCommand(ctx context.Context, in *GetCommandRequest, opts ...grpc.CallOption) (*GetCommandResponse, error)
 	// BatchRun runs one operation on many agents, each decided afresh. Each agent's outcome is an event of its own, as it comes; the
 	// last event sums up. No more are started after failure_limit failures, when the caller goes away, or when the gateway stops;
 	// what is under way then is finished. Over REST the answer is one JSON event per line (application/x-ndjson). With an
@@ -227,6 +230,16 @@ func (c *agentOperationsClient) SyncPackages(ctx context.Context, in *SyncPackag
 	return out, nil
 }
 
+func (c *agentOperationsClient) GetCommand(ctx context.Context, in *GetCommandRequest, opts ...grpc.CallOption) (*GetCommandResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetCommandResponse)
+	err := c.cc.Invoke(ctx, AgentOperations_GetCommand_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *agentOperationsClient) BatchRun(ctx context.Context, in *BatchRunRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[BatchRunEvent], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &AgentOperations_ServiceDesc.Streams[0], AgentOperations_BatchRun_FullMethodName, cOpts...)
@@ -280,6 +293,8 @@ type AgentOperationsServer interface {
 	ListCertificates(context.Context, *ListCertificatesRequest) (*ListCertificatesResponse, error)
 	// SyncPackages brings the agent's packages to the given set, or to its configured one.
 	SyncPackages(context.Context, *SyncPackagesRequest) (*CommandResponse, error)
+	// GetCommand asks the agent's own journal what became of a command, so that OUTCOME_UNKNOWN can be settled.
+	GetCommand(context.Context, *GetCommandRequest) (*GetCommandResponse, error)
 	// BatchRun runs one operation on many agents, each decided afresh. Each agent's outcome is an event of its own, as it comes; the
 	// last event sums up. No more are started after failure_limit failures, when the caller goes away, or when the gateway stops;
 	// what is under way then is finished. Over REST the answer is one JSON event per line (application/x-ndjson). With an
@@ -336,6 +351,9 @@ func (UnimplementedAgentOperationsServer) ListCertificates(context.Context, *Lis
 }
 func (UnimplementedAgentOperationsServer) SyncPackages(context.Context, *SyncPackagesRequest) (*CommandResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SyncPackages not implemented")
+}
+func (UnimplementedAgentOperationsServer) GetCommand(context.Context, *GetCommandRequest) (*GetCommandResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetCommand not implemented")
 }
 func (UnimplementedAgentOperationsServer) BatchRun(*BatchRunRequest, grpc.ServerStreamingServer[BatchRunEvent]) error {
 	return status.Error(codes.Unimplemented, "method BatchRun not implemented")
@@ -613,6 +631,24 @@ func _AgentOperations_SyncPackages_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AgentOperations_GetCommand_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetCommandRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AgentOperationsServer).GetCommand(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AgentOperations_GetCommand_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AgentOperationsServer).GetCommand(ctx, req.(*GetCommandRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _AgentOperations_BatchRun_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(BatchRunRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -686,6 +722,10 @@ var AgentOperations_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SyncPackages",
 			Handler:    _AgentOperations_SyncPackages_Handler,
+		},
+		{
+			MethodName: "GetCommand",
+			Handler:    _AgentOperations_GetCommand_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
