@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 
 	"github.com/commandcenter/fleet/servicebus-emulator/broker"
+	"github.com/commandcenter/fleet/servicebus-emulator/faults"
 	"github.com/commandcenter/fleet/servicebus-emulator/management"
 	"github.com/commandcenter/fleet/servicebus-emulator/node"
 	"github.com/commandcenter/fleet/servicebus-emulator/transport"
@@ -27,6 +29,9 @@ type Options struct {
 	Clock broker.Clock
 	// IdleTimeout is how long a client may be silent, as told to it; default 2 minutes.
 	IdleTimeout time.Duration
+	// Admin is the TCP address of the HTTP endpoint that breaks things, on loopback only, such as "127.0.0.1:0"; default
+	// none.
+	Admin string
 	// Logger gets connections and refusals; default none.
 	Logger *slog.Logger
 }
@@ -40,6 +45,9 @@ type Emulator struct {
 	namespace *node.Namespace
 	listener  net.Listener
 	options   Options
+	faults    faults.Faults
+	admin     *http.Server // nil: none
+	adminAddr string
 	running   sync.WaitGroup // the accepting goroutine and one per connection
 
 	mu          sync.Mutex
@@ -89,25 +97,42 @@ func Start(cfg Config, opts Options) (*Emulator, error) {
 		return nil, fmt.Errorf("emulator: %w", err)
 	}
 	e := &Emulator{
-		broker: b, listener: listener, options: opts,
-		namespace:   &node.Namespace{Broker: b, Keys: opts.Keys, Clock: opts.Clock},
-		connections: map[*transport.Conn]struct{}{},
+		broker: b, listener: listener, options: opts, connections: map[*transport.Conn]struct{}{},
+	}
+	e.namespace = &node.Namespace{Broker: b, Keys: opts.Keys, Clock: opts.Clock, Faults: &e.faults}
+	if err := e.serveAdmin(); err != nil {
+		_ = listener.Close()
+		b.Stop()
+		return nil, err
 	}
 	e.running.Go(e.accept)
 	return e, nil
 }
 
 func checkListen(opts Options) error {
-	host, _, err := net.SplitHostPort(opts.Listen)
+	err := checkLoopback(opts.Listen)
+	if errors.Is(err, errRemote) {
+		if opts.AllowRemote {
+			return nil
+		}
+		return fmt.Errorf("emulator: Listen %w; the emulator has no TLS and is not "+
+			"for production: set AllowRemote to listen there anyway", err)
+	}
 	if err != nil {
-		return fmt.Errorf("emulator: Listen %q: %w", opts.Listen, err)
+		return fmt.Errorf("emulator: Listen %w", err)
 	}
-	if opts.AllowRemote || host == "localhost" {
-		return nil
+	return nil
+}
+
+var errRemote = errors.New("is not a loopback address")
+
+func checkLoopback(address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%q: %w", address, err)
 	}
-	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return fmt.Errorf("emulator: Listen %q is not a loopback address; the emulator has no TLS and is not "+
-			"for production: set AllowRemote to listen there anyway", opts.Listen)
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("%q %w", address, errRemote)
 	}
 	return nil
 }
@@ -126,6 +151,7 @@ func (e *Emulator) accept() {
 		conn := transport.New(nc, transport.Options{
 			ContainerID: "servicebus-emulator", MaxFrameSize: maxFrameSize, IdleTimeout: e.options.IdleTimeout,
 			HandshakeTimeout: handshakeTimeout, WriteTimeout: writeTimeout, Authenticate: e.authenticate,
+			Hold: e.faults.Hold,
 		})
 		e.mu.Lock()
 		if e.closed {
@@ -184,6 +210,9 @@ func (e *Emulator) Close() error {
 	e.closed = true
 	e.mu.Unlock()
 	err := e.listener.Close()
+	if e.admin != nil {
+		_ = e.admin.Close()
+	}
 	e.DropConnections()
 	e.running.Wait()
 	e.broker.Stop()
@@ -191,16 +220,6 @@ func (e *Emulator) Close() error {
 		return nil // closed twice
 	}
 	return err
-}
-
-// DropConnections closes every TCP connection now, without a word to the clients, as a network failure does. New
-// ones are taken.
-func (e *Emulator) DropConnections() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for conn := range e.connections {
-		conn.Drop()
-	}
 }
 
 // Counts counts the messages of a subscription.
@@ -212,30 +231,10 @@ func (e *Emulator) Counts(topic, subscription string) (Counts, error) {
 	return q.Counts(), nil
 }
 
-// PauseSubscription holds back every message of a subscription, or ends that. Settling works meanwhile.
-func (e *Emulator) PauseSubscription(topic, subscription string, paused bool) error {
-	q, err := e.subscription(topic, subscription)
-	if err != nil {
-		return err
-	}
-	q.Pause(paused)
-	return nil
-}
-
-// ExpireLocks ends all locks on messages and sessions of a subscription now, as if their time had come.
-func (e *Emulator) ExpireLocks(topic, subscription string) error {
-	q, err := e.subscription(topic, subscription)
-	if err != nil {
-		return err
-	}
-	q.ExpireLocks()
-	return nil
-}
-
 func (e *Emulator) subscription(topic, name string) (*broker.Queue, error) {
 	q := e.broker.Subscription(topic, name)
 	if q == nil {
-		return nil, fmt.Errorf("emulator: there is no subscription %q of topic %q", name, topic)
+		return nil, &fieldError{"subscription", fmt.Sprintf("there is no subscription %q of topic %q", name, topic)}
 	}
 	return q, nil
 }

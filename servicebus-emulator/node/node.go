@@ -10,12 +10,14 @@ import (
 
 	"github.com/commandcenter/fleet/servicebus-emulator/amqp"
 	"github.com/commandcenter/fleet/servicebus-emulator/broker"
+	"github.com/commandcenter/fleet/servicebus-emulator/faults"
 	"github.com/commandcenter/fleet/servicebus-emulator/management"
 	"github.com/commandcenter/fleet/servicebus-emulator/transport"
 )
 
 const (
-	cbsAddress       = "$cbs"
+	// CBS is the address of the node that tokens are put to.
+	CBS              = "$cbs"
 	managementSuffix = "/$management"
 )
 
@@ -24,6 +26,7 @@ type Namespace struct {
 	Broker *broker.Broker
 	Keys   management.Keys
 	Clock  broker.Clock
+	Faults *faults.Faults
 	Logger *slog.Logger
 }
 
@@ -45,14 +48,25 @@ type connection struct {
 func (c *connection) Attach(l *transport.Link) {
 	a := l.Request()
 	receiving := a.Role == amqp.RoleReceiver // the peer
-	address := addressOf(a)
-	entity, isManagement := cutSuffixFold(address, managementSuffix)
+	address := Address(a)
 	switch {
-	case address == cbsAddress:
+	case address == CBS:
 		c.attachRequests(l, receiving, c.putToken)
 	case !c.mayUse(address):
 		l.Refuse(amqp.Errorf(amqp.ErrUnauthorizedAccess,
 			"no valid token for '%s' was put on this connection", address))
+	default:
+		c.attachEntity(l, receiving, address)
+	}
+}
+
+func (c *connection) attachEntity(l *transport.Link, receiving bool, address string) {
+	if err := c.Faults.Strike(faults.Attaching, address); err != nil {
+		l.Refuse(err)
+		return
+	}
+	entity, isManagement := cutSuffixFold(address, managementSuffix)
+	switch {
 	case isManagement:
 		c.attachManagement(l, receiving, entity)
 	case receiving:
@@ -62,8 +76,8 @@ func (c *connection) Attach(l *transport.Link) {
 	}
 }
 
-// addressOf answers the path of the node that a link leads to. Some clients send a URL.
-func addressOf(a *amqp.Attach) string {
+// Address answers the path of the node that a link leads to. Some clients send a URL.
+func Address(a *amqp.Attach) string {
 	t := a.Target
 	if a.Role == amqp.RoleReceiver {
 		t = a.Source
@@ -101,6 +115,9 @@ func (c *connection) mayUse(address string) bool {
 }
 
 func (c *connection) putToken(r *management.Request) management.Response {
+	if err := c.Faults.Strike(faults.Authenticating, CBS); err != nil {
+		return failure(statusUnauthorized, err)
+	}
 	response, claim := management.PutToken(c.Keys, r, c.Clock.Now())
 	if claim != nil {
 		c.mu.Lock()
@@ -120,7 +137,7 @@ func (c *connection) attachManagement(l *transport.Link, receiving bool, entity 
 		return
 	}
 	c.attachRequests(l, receiving, func(r *management.Request) management.Response {
-		return management.Operate(q, r)
+		return c.manage(q, entity, r)
 	})
 }
 
@@ -134,21 +151,35 @@ func (c *connection) attachSender(l *transport.Link, address string) {
 		l.Refuse(notFound(address))
 		return
 	}
-	l.AcceptSink(sender{d}, transport.Reply{MaxMessageSize: uint64(d.MaxMessageSize())})
+	l.AcceptSink(sender{l, d, c.Faults}, transport.Reply{MaxMessageSize: uint64(d.MaxMessageSize())})
 }
 
 // batchFormat marks a message whose data sections are messages.
 const batchFormat = 0x80013700
 
 // sender takes the messages of a link to a topic or queue.
-type sender struct{ to *broker.Destination }
+type sender struct {
+	link   *transport.Link
+	to     *broker.Destination
+	faults *faults.Faults
+}
 
 // Receive publishes.
 func (s sender) Receive(format uint32, payload []byte) *amqp.Error {
-	if format == batchFormat {
-		return s.to.PublishBatch(payload)
+	if err := s.faults.Strike(faults.Sending, s.to.Path()); err != nil {
+		return err
 	}
-	return s.to.Publish(payload)
+	publish := s.to.Publish
+	if format == batchFormat {
+		publish = s.to.PublishBatch
+	}
+	if err := publish(payload); err != nil {
+		return err
+	}
+	if s.faults.Strike(faults.Stored, s.to.Path()) != nil {
+		s.link.Drop() // before the answer can be written
+	}
+	return nil
 }
 
 func (c *connection) attachReceiver(l *transport.Link, address string) {
@@ -166,14 +197,14 @@ func (c *connection) attachReceiver(l *transport.Link, address string) {
 		l.Refuse(amqp.Errorf(amqp.ErrNotAllowed,
 			"'%s' does not use sessions; a receiver with one cannot be created on it", address))
 	case !sessionful:
-		r := newReceiver(l, q)
+		r := c.newReceiver(l, q)
 		r.consumer = q.Consume(r.options())
 		l.OnDetach(r.consumer.Close)
 		l.AcceptSource(r, transport.Reply{})
 	case filter.next:
 		c.acceptNext(l, q, filter)
 	default:
-		r := newReceiver(l, q)
+		r := c.newReceiver(l, q)
 		consumer, err := q.AcceptSession(filter.id, r.options())
 		if err != nil {
 			l.Refuse(err)
@@ -220,7 +251,7 @@ func (c *connection) acceptNext(l *transport.Link, q *broker.Queue, filter sessi
 		// The client stops listening at about that time, so the answer has to be on its way a little before.
 		timeout -= min(timeout/20, maxAnswerLead)
 	}
-	r := newReceiver(l, q)
+	r := c.newReceiver(l, q)
 	cancel := q.AcceptNextSession(timeout, r.options(), func(consumer *broker.Consumer, err *amqp.Error) {
 		if err != nil {
 			l.Refuse(err)

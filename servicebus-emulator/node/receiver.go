@@ -3,6 +3,7 @@ package node
 import (
 	"github.com/commandcenter/fleet/servicebus-emulator/amqp"
 	"github.com/commandcenter/fleet/servicebus-emulator/broker"
+	"github.com/commandcenter/fleet/servicebus-emulator/faults"
 	"github.com/commandcenter/fleet/servicebus-emulator/transport"
 )
 
@@ -14,6 +15,7 @@ type receiver struct {
 	link     *transport.Link
 	queue    *broker.Queue
 	consumer *broker.Consumer
+	faults   *faults.Faults
 	deletes  bool
 
 	// Kept between calls of Take, which come from one goroutine, so that they allocate little.
@@ -22,8 +24,8 @@ type receiver struct {
 	payload []byte
 }
 
-func newReceiver(l *transport.Link, q *broker.Queue) *receiver {
-	return &receiver{link: l, queue: q, deletes: l.Request().SenderSettleMode == amqp.SenderSettled}
+func (c *connection) newReceiver(l *transport.Link, q *broker.Queue) *receiver {
+	return &receiver{link: l, queue: q, faults: c.Faults, deletes: l.Request().SenderSettleMode == amqp.SenderSettled}
 }
 
 func (r *receiver) options() broker.ConsumerOptions {
@@ -78,11 +80,13 @@ func (r *receiver) Settle(tag amqp.UUID, state amqp.State) amqp.State {
 	default: // released, or settled without a word, which means the same
 		err = r.queue.Release(token)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return amqp.State{Outcome: amqp.Rejected, Error: err}
-	}
-	if state.Outcome == amqp.NoOutcome {
+	case state.Outcome == amqp.NoOutcome || state.Outcome == amqp.Released: // not settled: SDKs do this unasked
 		return amqp.State{Outcome: amqp.Released}
+	case r.faults.Strike(faults.Settled, Address(r.link.Request())) != nil:
+		return amqp.State{}
 	}
 	return amqp.State{Outcome: state.Outcome}
 }

@@ -45,7 +45,7 @@ func (c *connection) attachRequests(
 // requests takes a client's requests.
 type requests struct {
 	connection *connection
-	answer     func(*management.Request) management.Response
+	answer     func(*management.Request) management.Response // without a status: it is not sent
 }
 
 // Receive answers a request on the link that it names.
@@ -63,6 +63,9 @@ func (r requests) Receive(_ uint32, payload []byte) *amqp.Error {
 			"no link on this connection receives at the request's reply-to '%s'", request.ReplyTo)
 	}
 	response := r.answer(&request)
+	if response.Status == 0 {
+		return nil
+	}
 	return to.add(response.Append(nil, &request))
 }
 

@@ -27,7 +27,10 @@ type Options struct {
 	WriteTimeout time.Duration
 	// Authenticate says whether SASL credentials are good. The response is empty for ANONYMOUS.
 	Authenticate func(mechanism string, response []byte) bool
-	Logger       *slog.Logger
+	// Hold keeps what is about to be written for as long as it does not return; it must return once the channel is
+	// closed. Nil holds nothing.
+	Hold   func(gone <-chan struct{})
+	Logger *slog.Logger
 }
 
 // Conn is a connection from a client.
@@ -54,6 +57,7 @@ type Conn struct {
 	spare    []*Link
 	closing  bool // write what is there, then stop
 	wake     chan struct{}
+	gone     chan struct{} // closed with closing
 }
 
 // errPeerClosed is the regular end of a connection.
@@ -66,6 +70,7 @@ func New(nc net.Conn, opts Options) *Conn {
 		in:       frameReader{conn: nc, limit: opts.MaxFrameSize},
 		sessions: map[uint16]*session{},
 		wake:     make(chan struct{}, 1),
+		gone:     make(chan struct{}),
 	}
 }
 
@@ -74,6 +79,25 @@ func (c *Conn) RemoteAddr() net.Addr { return c.net.RemoteAddr() }
 
 // Drop closes the TCP connection without a word to the peer.
 func (c *Conn) Drop() { _ = c.net.Close() }
+
+// DetachLinks ends the links whose attach is picked, and refuses those that still wait for ours. It answers how many.
+func (c *Conn) DetachLinks(picked func(*amqp.Attach) bool, reason *amqp.Error) int {
+	var links []*Link
+	c.mu.Lock()
+	for _, s := range c.sessions {
+		for _, l := range s.links {
+			if (l.state == linkAttaching || l.state == linkAttached) && picked(&l.attach) {
+				links = append(links, l)
+			}
+		}
+	}
+	c.mu.Unlock()
+	for _, l := range links {
+		l.Refuse(reason) // does nothing to one that is attached
+		l.Detach(reason)
+	}
+	return len(links)
+}
 
 // Serve runs the connection until it ends, and answers why, or nil if the peer closed it. All its goroutines have
 // ended and all OnDetach functions have run when it returns.
@@ -116,6 +140,7 @@ func (c *Conn) finish(reason error) {
 	}
 	c.appendFrame(0, closeFrame)
 	c.closing = true
+	close(c.gone)
 	c.signal()
 	c.mu.Unlock()
 	run(functions)
@@ -292,7 +317,7 @@ func (c *Conn) onDisposition(s *session, d amqp.Disposition) {
 	c.mu.Unlock()
 	for _, decided := range decisions {
 		state := decided.link.source.Settle(decided.tag, d.State)
-		if d.Settled {
+		if d.Settled || state.Outcome == amqp.NoOutcome {
 			continue
 		}
 		c.mu.Lock()

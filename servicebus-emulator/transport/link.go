@@ -29,7 +29,8 @@ type Source interface {
 	Take(max int) (batch []Delivery, more bool)
 	// Undelivered gives back deliveries of the last Take, from the n-th on, because the link ended meanwhile.
 	Undelivered(n int)
-	// Settle carries out the peer's decision on a delivery and answers the state to confirm to it.
+	// Settle carries out the peer's decision on a delivery and answers the state to confirm to it. One without an
+	// outcome is not confirmed.
 	Settle(tag amqp.UUID, state amqp.State) amqp.State
 }
 
@@ -171,6 +172,9 @@ func (l *Link) Detach(reason *amqp.Error) {
 	c.mu.Unlock()
 	run(functions)
 }
+
+// Drop closes the link's connection without a word to the peer.
+func (l *Link) Drop() { l.conn.Drop() }
 
 // OnDetach adds a function that runs once, without locks, when the link ends for whatever reason. If it has
 // ended already the function runs at once.

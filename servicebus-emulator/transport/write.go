@@ -35,6 +35,9 @@ func (c *Conn) write() error {
 		closing := c.closing
 		c.mu.Unlock()
 		if len(buf) > 0 {
+			if c.opts.Hold != nil {
+				c.opts.Hold(c.gone)
+			}
 			if err := c.writeOut(buf); err != nil {
 				return err
 			}

@@ -18,15 +18,17 @@ func main() {
 	listen := flag.String("listen", "127.0.0.1:5672", "TCP address to listen on")
 	allowRemote := flag.Bool("allow-remote", false,
 		"permit -listen beyond loopback; there is no TLS, so whoever can reach the port can read along")
+	admin := flag.String("faults", "", "loopback TCP address of the HTTP endpoint that breaks things on demand, such as "+
+		"127.0.0.1:0 (default none)")
 	verbose := flag.Bool("verbose", false, "log every connection")
 	flag.Parse()
-	if err := run(*config, *listen, *allowRemote, *verbose); err != nil {
+	if err := run(*config, *listen, *admin, *allowRemote, *verbose); err != nil {
 		fmt.Fprintln(os.Stderr, "servicebus-emulator:", err)
 		os.Exit(1)
 	}
 }
 
-func run(config, listen string, allowRemote, verbose bool) error {
+func run(config, listen, admin string, allowRemote, verbose bool) error {
 	if config == "" {
 		return fmt.Errorf("-config is missing; name a Config.json, such as examples/Config.json")
 	}
@@ -42,7 +44,7 @@ func run(config, listen string, allowRemote, verbose bool) error {
 		level = slog.LevelDebug
 	}
 	emulator, err := servicebusemulator.Start(cfg, servicebusemulator.Options{
-		Listen: listen, AllowRemote: allowRemote,
+		Listen: listen, AllowRemote: allowRemote, Admin: admin,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
 	})
 	if err != nil {
@@ -50,6 +52,9 @@ func run(config, listen string, allowRemote, verbose bool) error {
 	}
 	fmt.Println("listening on", emulator.Addr(), "(for development and tests, not for production)")
 	fmt.Println("connection string:", emulator.ConnectionString())
+	if admin != "" {
+		fmt.Printf("faults: http://%s/faults\n", emulator.AdminAddr())
+	}
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
