@@ -63,7 +63,12 @@ type QueueProperties struct {
 	RequiresSession                  bool     `json:",omitempty"`
 	MaxSizeInMegabytes               int      `json:",omitempty"`
 	MaxMessageSizeInKilobytes        int      `json:",omitempty"`
-	Unsupported
+
+	RequiresDuplicateDetection          bool     `json:",omitempty"`
+	DuplicateDetectionHistoryTimeWindow Duration `json:",omitzero"`
+	ForwardTo                           string   `json:",omitempty"`
+	ForwardDeadLetteredMessagesTo       string   `json:",omitempty"`
+	AutoDeleteOnIdle                    Duration `json:",omitzero"`
 }
 
 // TopicProperties are those of a topic. Zero values mean the default.
@@ -75,7 +80,12 @@ type TopicProperties struct {
 	MaxSizeInMegabytes int `json:",omitempty"`
 	// MaxMessageSizeInKilobytes bounds one message or batch; 1 to 102400; default 256, as on the Standard tier.
 	MaxMessageSizeInKilobytes int `json:",omitempty"`
-	Unsupported
+	// RequiresDuplicateDetection drops messages with the id of one that was sent within the window before; default false.
+	RequiresDuplicateDetection bool `json:",omitempty"`
+	// DuplicateDetectionHistoryTimeWindow is that window; PT20S to P7D; default PT10M.
+	DuplicateDetectionHistoryTimeWindow Duration `json:",omitzero"`
+	// AutoDeleteOnIdle is after how long without use the topic is deleted; at least PT5M; default: never.
+	AutoDeleteOnIdle Duration `json:",omitzero"`
 }
 
 // SubscriptionProperties are those of a subscription. Zero values mean the default.
@@ -90,31 +100,12 @@ type SubscriptionProperties struct {
 	MaxDeliveryCount int `json:",omitempty"`
 	// RequiresSession has messages received by session only; default false.
 	RequiresSession bool `json:",omitempty"`
-	Unsupported
-}
-
-// Unsupported are settings of Service Bus that this emulator does not have yet. They may be present with the
-// value that turns them off; any other is refused, rather than silently not kept.
-type Unsupported struct {
-	DuplicateDetectionHistoryTimeWindow Duration `json:",omitzero"` // means nothing without RequiresDuplicateDetection
-	RequiresDuplicateDetection          bool     `json:",omitempty"`
-	ForwardTo                           string   `json:",omitempty"`
-	ForwardDeadLetteredMessagesTo       string   `json:",omitempty"`
-	AutoDeleteOnIdle                    Duration `json:",omitzero"`
-}
-
-func (u Unsupported) refuse(path string) error {
-	for name, set := range map[string]bool{
-		"RequiresDuplicateDetection":    u.RequiresDuplicateDetection,
-		"ForwardTo":                     u.ForwardTo != "",
-		"ForwardDeadLetteredMessagesTo": u.ForwardDeadLetteredMessagesTo != "",
-		"AutoDeleteOnIdle":              u.AutoDeleteOnIdle != 0 && !u.AutoDeleteOnIdle.unlimited(),
-	} {
-		if set {
-			return fmt.Errorf("%s.%s: this emulator does not support it yet; remove it or turn it off", path, name)
-		}
-	}
-	return nil
+	// ForwardTo names the queue or topic that messages move on to; default: they stay.
+	ForwardTo string `json:",omitempty"`
+	// ForwardDeadLetteredMessagesTo is the same for the dead-letter queue.
+	ForwardDeadLetteredMessagesTo string `json:",omitempty"`
+	// AutoDeleteOnIdle is after how long without a receiver the subscription is deleted; at least PT5M; default: never.
+	AutoDeleteOnIdle Duration `json:",omitzero"`
 }
 
 // Rule selects messages of a topic for a subscription.

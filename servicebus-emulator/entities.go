@@ -10,13 +10,12 @@ import (
 	"github.com/commandcenter/fleet/servicebus-emulator/filter"
 )
 
-// Defaults of Service Bus, but for the size, which there is 1024 MB and on disk.
+// Limits of Service Bus.
 const (
-	defaultLockDuration     = time.Minute
-	maxLockDuration         = 5 * time.Minute
-	defaultMaxDeliveryCount = 10
-	defaultSizeMegabytes    = 256
-	defaultMessageKilobytes = 256
+	maxLockDuration    = 5 * time.Minute
+	minDuplicateWindow = 20 * time.Second
+	maxDuplicateWindow = 7 * 24 * time.Hour
+	minIdle            = 5 * time.Minute
 )
 
 // entities is a checked configuration.
@@ -46,8 +45,39 @@ func (c Config) entities() (entities, error) {
 		}
 		e.queues = append(e.queues, settings)
 	}
-	_, err := e.broker(broker.SystemClock{}) // names must be unique
-	return e, err
+	b, err := e.broker(broker.SystemClock{}) // names must be unique
+	if err != nil {
+		return e, err
+	}
+	defer b.Stop()
+	return e, e.checkForwarding(b)
+}
+
+// checkForwarding refuses targets that do not exist.
+func (e entities) checkForwarding(b *broker.Broker) error {
+	check := func(path string, s broker.QueueSettings) error {
+		for key, target := range map[string]string{
+			"ForwardTo": s.ForwardTo, "ForwardDeadLetteredMessagesTo": s.ForwardDeadLettersTo,
+		} {
+			if target != "" && b.Destination(target) == nil {
+				return fmt.Errorf("%s.Properties.%s: there is no queue or topic %q", path, key, target)
+			}
+		}
+		return nil
+	}
+	for i, t := range e.topics {
+		for j, s := range t.Subscriptions {
+			if err := check(fmt.Sprintf("UserConfig.Namespaces[0].Topics[%d].Subscriptions[%d]", i, j), s); err != nil {
+				return err
+			}
+		}
+	}
+	for i, q := range e.queues {
+		if err := check(fmt.Sprintf("UserConfig.Namespaces[0].Queues[%d]", i), q); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // broker makes the broker with these entities.
@@ -67,11 +97,13 @@ func (e entities) broker(clock broker.Clock) (*broker.Broker, error) {
 }
 
 func (t Topic) settings(path string) (broker.TopicSettings, error) {
-	s := broker.TopicSettings{Name: t.Name, DefaultTTL: timeToLive(t.Properties.DefaultMessageTimeToLive)}
-	properties := path + ".Properties"
-	megabytes, kilobytes, err := sizes(properties, t.Properties.MaxSizeInMegabytes, t.Properties.MaxMessageSizeInKilobytes)
-	s.MaxSize, s.MaxMessageSize = megabytes, kilobytes
-	if err := firstError(checkName(path, t.Name, 260), err, t.Properties.refuse(properties)); err != nil {
+	p, properties := t.Properties, path+".Properties"
+	s := broker.TopicSettings{Name: t.Name, DefaultTTL: timeToLive(p.DefaultMessageTimeToLive)}
+	var sizeErr, windowErr, idleErr error
+	s.MaxSize, s.MaxMessageSize, sizeErr = sizes(properties, p.MaxSizeInMegabytes, p.MaxMessageSizeInKilobytes)
+	s.DuplicateWindow, windowErr = duplicateWindow(properties, p.RequiresDuplicateDetection, p.DuplicateDetectionHistoryTimeWindow)
+	s.AutoDeleteOnIdle, idleErr = idle(properties, p.AutoDeleteOnIdle)
+	if err := firstError(checkName(path, t.Name, 260), sizeErr, windowErr, idleErr); err != nil {
 		return s, err
 	}
 	for i, sub := range t.Subscriptions {
@@ -85,16 +117,18 @@ func (t Topic) settings(path string) (broker.TopicSettings, error) {
 }
 
 func (q Queue) settings(path string) (broker.QueueSettings, error) {
-	p := q.Properties
+	p, properties := q.Properties, path+".Properties"
 	s, err := SubscriptionProperties{
 		DeadLetteringOnMessageExpiration: p.DeadLetteringOnMessageExpiration,
 		DefaultMessageTimeToLive:         p.DefaultMessageTimeToLive, LockDuration: p.LockDuration,
-		MaxDeliveryCount: p.MaxDeliveryCount, RequiresSession: p.RequiresSession, Unsupported: p.Unsupported,
-	}.settings(path + ".Properties")
+		MaxDeliveryCount: p.MaxDeliveryCount, RequiresSession: p.RequiresSession, ForwardTo: p.ForwardTo,
+		ForwardDeadLetteredMessagesTo: p.ForwardDeadLetteredMessagesTo, AutoDeleteOnIdle: p.AutoDeleteOnIdle,
+	}.settings(properties)
 	s.Name = q.Name
-	megabytes, kilobytes, sizeErr := sizes(path+".Properties", p.MaxSizeInMegabytes, p.MaxMessageSizeInKilobytes)
-	s.MaxSize, s.MaxMessageSize = megabytes, kilobytes
-	return s, firstError(checkName(path, q.Name, 260), err, sizeErr)
+	var sizeErr, windowErr error
+	s.MaxSize, s.MaxMessageSize, sizeErr = sizes(properties, p.MaxSizeInMegabytes, p.MaxMessageSizeInKilobytes)
+	s.DuplicateWindow, windowErr = duplicateWindow(properties, p.RequiresDuplicateDetection, p.DuplicateDetectionHistoryTimeWindow)
+	return s, firstError(checkName(path, q.Name, 260), err, sizeErr, windowErr)
 }
 
 func (s Subscription) settings(path string) (broker.QueueSettings, error) {
@@ -106,28 +140,63 @@ func (s Subscription) settings(path string) (broker.QueueSettings, error) {
 	if strings.Contains(s.Name, "/") {
 		return settings, fmt.Errorf("%s.Name: %q contains a slash", path, s.Name)
 	}
-	return settings, s.rules(path, &settings)
+	for i, r := range s.Rules {
+		rule, err := r.rule(fmt.Sprintf("%s.Rules[%d]", path, i))
+		if err != nil {
+			return settings, err
+		}
+		settings.Rules = append(settings.Rules, rule)
+	}
+	return settings, nil
 }
 
 func (p SubscriptionProperties) settings(path string) (broker.QueueSettings, error) {
 	lock := time.Duration(p.LockDuration)
 	if lock == 0 {
-		lock = defaultLockDuration
+		lock = broker.DefaultLockDuration
 	}
 	if lock < 0 || lock > maxLockDuration {
 		return broker.QueueSettings{}, fmt.Errorf("%s.LockDuration: %s is not in (0, %s]", path, lock, maxLockDuration)
 	}
 	deliveries := p.MaxDeliveryCount
 	if deliveries == 0 {
-		deliveries = defaultMaxDeliveryCount
+		deliveries = broker.DefaultMaxDeliveryCount
 	}
 	if deliveries < 1 || deliveries > 2000 {
 		return broker.QueueSettings{}, fmt.Errorf("%s.MaxDeliveryCount: %d is not in 1 to 2000", path, deliveries)
 	}
+	idle, err := idle(path, p.AutoDeleteOnIdle)
 	return broker.QueueSettings{
 		LockDuration: lock, DefaultTTL: timeToLive(p.DefaultMessageTimeToLive), MaxDeliveryCount: uint32(deliveries),
 		RequiresSession: p.RequiresSession, DeadLetterOnExpiration: p.DeadLetteringOnMessageExpiration,
-	}, p.refuse(path)
+		ForwardTo: p.ForwardTo, ForwardDeadLettersTo: p.ForwardDeadLetteredMessagesTo, AutoDeleteOnIdle: idle,
+	}, err
+}
+
+// duplicateWindow answers zero where duplicates are not detected.
+func duplicateWindow(path string, detect bool, window Duration) (time.Duration, error) {
+	w := time.Duration(window)
+	switch {
+	case !detect:
+		return 0, nil
+	case w == 0:
+		return broker.DefaultDuplicateWindow, nil
+	case w < minDuplicateWindow || w > maxDuplicateWindow:
+		return 0, fmt.Errorf("%s.DuplicateDetectionHistoryTimeWindow: %s is not in [%s, %s]",
+			path, w, minDuplicateWindow, maxDuplicateWindow)
+	}
+	return w, nil
+}
+
+// idle answers zero where nothing is deleted.
+func idle(path string, limit Duration) (time.Duration, error) {
+	switch {
+	case limit == 0 || limit.unlimited():
+		return 0, nil
+	case time.Duration(limit) < minIdle:
+		return 0, fmt.Errorf("%s.AutoDeleteOnIdle: %s is less than %s", path, time.Duration(limit), minIdle)
+	}
+	return time.Duration(limit), nil
 }
 
 func timeToLive(d Duration) time.Duration {
@@ -139,10 +208,10 @@ func timeToLive(d Duration) time.Duration {
 
 func sizes(path string, megabytes, kilobytes int) (size int64, messageSize int, err error) {
 	if megabytes == 0 {
-		megabytes = defaultSizeMegabytes
+		megabytes = int(broker.DefaultMaxSize >> 20)
 	}
 	if kilobytes == 0 {
-		kilobytes = defaultMessageKilobytes
+		kilobytes = broker.DefaultMaxMessageSize >> 10
 	}
 	if megabytes < 1 || megabytes > 81920 {
 		err = fmt.Errorf("%s.MaxSizeInMegabytes: %d is not in 1 to 81920", path, megabytes)
@@ -163,29 +232,14 @@ func checkName(path, name string, longest int) error {
 	return nil
 }
 
-// rules sets the rules in the settings of a subscription. Those without an action together select a message once.
-func (s Subscription) rules(path string, settings *broker.QueueSettings) error {
-	var together filter.Any
-	for i, r := range s.Rules {
-		path := fmt.Sprintf("%s.Rules[%d]", path, i)
-		f, err := r.filter(path)
-		if err != nil {
-			return err
-		}
-		if r.Properties.Action == nil {
-			together = append(together, f)
-			continue
-		}
-		action, err := r.Properties.Action.action(path + ".Properties.Action")
-		if err != nil {
-			return err
-		}
-		settings.Actions = append(settings.Actions, broker.Rule{Name: r.Name, Filter: f, Action: action})
+// rule is the broker's.
+func (r Rule) rule(path string) (broker.Rule, error) {
+	f, err := r.filter(path)
+	if err != nil || r.Properties.Action == nil {
+		return broker.Rule{Name: r.Name, Filter: f}, err
 	}
-	if len(s.Rules) > 0 {
-		settings.Filter = together
-	}
-	return nil
+	action, err := r.Properties.Action.action(path + ".Properties.Action")
+	return broker.Rule{Name: r.Name, Filter: f, Action: action}, err
 }
 
 func (r Rule) filter(path string) (filter.Filter, error) {

@@ -69,8 +69,8 @@ func TestFaultsOverHTTPStrike(t *testing.T) {
 	ordered(t, e, "DELETE", "/faults", "", none)
 	m := receive(t, r, 1)[0]
 	ordered(t, e, "GET", "/counts?entity=t/Subscriptions/s&entity=t/Subscriptions/s/$DeadLetterQueue", "",
-		`{"t/Subscriptions/s":{"Active":1,"Locked":1,"DeadLetter":0},`+
-			`"t/Subscriptions/s/$DeadLetterQueue":{"Active":0,"Locked":0,"DeadLetter":0}}`)
+		`{"t/Subscriptions/s":{"Active":1,"Locked":1,"Scheduled":0,"Deferred":0,"DeadLetter":0},`+
+			`"t/Subscriptions/s/$DeadLetterQueue":{"Active":0,"Locked":0,"Scheduled":0,"Deferred":0,"DeadLetter":0}}`)
 
 	ordered(t, e, "POST", "/faults/expire-locks", `{"topic":"t","subscription":"s"}`, none)
 	fails(t, r.CompleteMessage(ctx, m, nil), "", azservicebus.CodeLockLost)

@@ -82,6 +82,7 @@ const (
 	ArrayOfSymbols    = codeSym32
 	ArrayOfUUIDs      = codeUUID
 	ArrayOfLongs      = codeLong
+	ArrayOfStrings    = codeStr32
 )
 
 // Get answers the value of the first entry whose key is this string or symbol.

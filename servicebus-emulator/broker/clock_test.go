@@ -90,10 +90,11 @@ func maxTime(a, b time.Time) time.Time {
 // bench is a broker with a topic "t" and its subscription "s".
 type bench struct {
 	*testing.T
-	clock *fakeClock
-	topic *Destination
-	queue *Queue
-	wakes int
+	broker *Broker
+	clock  *fakeClock
+	topic  *Destination
+	queue  *Queue
+	wakes  int
 }
 
 func setUp(t *testing.T, s QueueSettings) *bench {
@@ -112,13 +113,15 @@ func setUp(t *testing.T, s QueueSettings) *bench {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	return &bench{T: t, clock: clock, topic: b.Destination("T"), queue: b.Subscription("T", "S")}
+	return &bench{T: t, broker: b, clock: clock, topic: b.Destination("T"), queue: b.Subscription("T", "S")}
 }
 
 type draft struct {
 	body    string
 	session string
 	ttl     time.Duration
+	id      string
+	at      time.Time // it is scheduled for
 }
 
 // encode makes a message as a client would.
@@ -127,12 +130,24 @@ func (d draft) encode() []byte {
 	if d.ttl > 0 {
 		m = amqp.Header{Priority: 4, HasTTL: true, TTL: d.ttl}.Append(m)
 	}
-	if d.session != "" {
-		// A properties list: nine nulls, then group-id.
-		list := amqp.AppendValue(nil, amqp.List{nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, d.session})
-		m = amqp.AppendProperties(m, list)
+	if !d.at.IsZero() {
+		var mark int
+		m, mark = amqp.BeginAnnotations(m)
+		m = amqp.EndAnnotations(amqp.AppendValue(amqp.AppendSymbolKey(m, scheduledAnnotation), d.at), mark, 2)
+	}
+	if d.session != "" || d.id != "" {
+		// A properties list: message-id, nine nulls, then group-id.
+		list := amqp.List{orNull(d.id), nil, nil, nil, nil, nil, nil, nil, nil, nil, orNull(d.session)}
+		m = amqp.AppendProperties(m, amqp.AppendValue(nil, list))
 	}
 	return amqp.AppendValueSection(m, d.body)
+}
+
+func orNull(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
 }
 
 func (b *bench) send(drafts ...draft) {

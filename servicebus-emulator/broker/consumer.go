@@ -15,7 +15,7 @@ type ConsumerOptions struct {
 	// Notify says that Take would answer something after it had not. It is called with the queue locked, so it must not call
 	// the queue nor block.
 	Notify func()
-	// Lost says that the consumer's session is not its own any more. It is called without locks.
+	// Lost says that the consumer's session is not its own any more, or that the queue was deleted. It is called without locks.
 	Lost func(*amqp.Error)
 }
 
@@ -79,7 +79,29 @@ func (c *Consumer) notify() {
 
 // Consume adds a consumer to a queue without sessions.
 func (q *Queue) Consume(opts ConsumerOptions) *Consumer {
-	return &Consumer{ConsumerOptions: opts, queue: q}
+	q.mu.Lock()
+	defer q.unlock()
+	q.touch(q.clock.Now())
+	c := &Consumer{ConsumerOptions: opts, queue: q}
+	q.connect(c)
+	return c
+}
+
+// connect notes a consumer, or tells it at once that the queue is gone.
+func (q *Queue) connect(c *Consumer) {
+	if q.deleted {
+		q.disconnect(c)
+		return
+	}
+	q.consumers[c] = struct{}{}
+}
+
+// disconnect ends a consumer of a deleted queue.
+func (q *Queue) disconnect(c *Consumer) {
+	c.closed = true
+	if c.Lost != nil {
+		q.after = append(q.after, func() { c.Lost(entityDeleted(q.path)) })
+	}
 }
 
 func (c *Consumer) lane() *lane {
@@ -127,6 +149,7 @@ func (c *Consumer) Take(dst []Delivery, limit, maxBytes int) (taken []Delivery, 
 		return dst, false
 	}
 	now := q.clock.Now()
+	q.touch(now)
 	l := c.lane()
 	for size, n := 0, 0; ; n++ {
 		m := l.first()
@@ -146,16 +169,15 @@ func (c *Consumer) Take(dst []Delivery, limit, maxBytes int) (taken []Delivery, 
 			return dst, true
 		}
 		l.remove(m)
-		dst = append(dst, c.handOut(m, now))
+		dst = append(dst, q.handOut(m, c.Deletes, now))
 	}
 }
 
 // handOut locks a message, or deletes it, for a consumer.
-func (c *Consumer) handOut(m *message, now time.Time) Delivery {
-	q := c.queue
-	d := Delivery{message: m, content: m.content, deliveryCount: m.deliveryCount}
+func (q *Queue) handOut(m *message, deletes bool, now time.Time) Delivery {
+	d := Delivery{message: m, content: m.content, deliveryCount: m.deliveryCount, state: m.state}
 	q.cancel(&m.due)
-	if c.Deletes {
+	if deletes {
 		q.remove(m)
 		return d
 	}
@@ -180,6 +202,9 @@ func (c *Consumer) Undelivered(deliveries []Delivery) {
 	q := c.queue
 	q.mu.Lock()
 	defer q.unlock()
+	if q.deleted {
+		return
+	}
 	now := q.clock.Now()
 	for i := range deliveries {
 		d := &deliveries[i]
@@ -221,6 +246,8 @@ func (c *Consumer) Close() {
 		return
 	}
 	c.closed = true
+	delete(q.consumers, c)
+	q.touch(q.clock.Now())
 	if c.session != nil {
 		if c.session.owner == c {
 			c.session.release(q, false)

@@ -11,12 +11,13 @@ import (
 // content is what a sender sent. It never changes, so that the copies in several subscriptions share it.
 type content struct {
 	header          amqp.Header
-	annotations     []byte // encoded keys and values of the sender's
-	annotationCount int    // keys and values
-	properties      []byte // encoded list, or nil
-	application     []byte // encoded map, or nil
-	body            []byte // encoded sections, as they came
-	size            int64  // bytes, as counted against the quota
+	annotations     []byte    // encoded keys and values of the sender's
+	annotationCount int       // keys and values
+	properties      []byte    // encoded list, or nil
+	application     []byte    // encoded map, or nil
+	scheduledFor    time.Time // zero: it is not scheduled
+	body            []byte    // encoded sections, as they came
+	size            int64     // bytes, as counted against the quota
 
 	decodeProperties sync.Once
 	decoded          amqp.Properties
@@ -24,6 +25,9 @@ type content struct {
 
 // overhead is what keeping a message costs besides its bytes, roughly, in bytes.
 const overhead = 512
+
+// deliveryAnnotations is the descriptor of that section of a message.
+const deliveryAnnotations = 0x71
 
 const scheduledAnnotation = "x-opt-scheduled-enqueue-time"
 
@@ -62,10 +66,14 @@ func (c *content) keepAnnotations(section []byte) *amqp.Error {
 		return amqp.Errorf(amqp.ErrDecode, "the message's annotations cannot be read: %v", err)
 	}
 	if at, ok := m.Get(scheduledAnnotation); ok && at != nil {
-		return amqp.Errorf(amqp.ErrNotImplemented,
-			"the message is scheduled (%s); this emulator does not schedule messages yet", scheduledAnnotation)
+		if c.scheduledFor, ok = at.(time.Time); !ok {
+			return amqp.Errorf(amqp.ErrInvalidField, "the message's %s is not a timestamp", scheduledAnnotation)
+		}
 	}
 	for _, e := range m {
+		if e.Key == amqp.Symbol(scheduledAnnotation) && e.Value == nil {
+			continue // clients expect a time, if anything
+		}
 		if key, ok := e.Key.(amqp.Symbol); ok && !reserved[key] {
 			c.annotations = amqp.AppendValue(amqp.AppendValue(c.annotations, key), e.Value)
 			c.annotationCount += 2
@@ -103,7 +111,7 @@ func (c *content) with(set amqp.Map) *content {
 	encoded := amqp.AppendValue(nil, application)
 	return &content{
 		header: c.header, annotations: c.annotations, annotationCount: c.annotationCount,
-		properties: c.properties, application: encoded, body: c.body,
+		properties: c.properties, application: encoded, body: c.body, scheduledFor: c.scheduledFor,
 		size: c.size + int64(len(encoded)-len(c.application)),
 	}
 }
@@ -116,6 +124,7 @@ type Delivery struct {
 	message       *message
 	content       *content
 	deliveryCount uint32
+	state         state
 }
 
 // SequenceNumber is the broker's, unique in its queue.
@@ -135,6 +144,11 @@ func (d *Delivery) Append(dst []byte) []byte {
 	header.DeliveryCount = d.deliveryCount
 	header.HasTTL, header.TTL = m.ttl > 0, min(m.ttl, math.MaxUint32*time.Millisecond)
 	dst = header.Append(dst)
+	if d.state == deferred && d.Token != (amqp.UUID{}) { // there is no delivery tag to carry it
+		dst = amqp.AppendValue(dst, amqp.Described{
+			Descriptor: uint64(deliveryAnnotations), Value: amqp.Map{{Key: amqp.Symbol("x-opt-lock-token"), Value: d.Token}},
+		})
+	}
 
 	dst, mark := amqp.BeginAnnotations(dst)
 	count := c.annotationCount
@@ -148,6 +162,9 @@ func (d *Delivery) Append(dst []byte) []byte {
 	add("x-opt-enqueue-sequence-number", m.enqueuedSequence)
 	if !d.LockedUntil.IsZero() {
 		add("x-opt-locked-until", d.LockedUntil)
+	}
+	if d.state != active {
+		add("x-opt-message-state", int32(d.state))
 	}
 	if m.deadLetterSource != "" {
 		add("x-opt-deadletter-source", m.deadLetterSource)

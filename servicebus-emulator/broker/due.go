@@ -1,6 +1,10 @@
 package broker
 
-import "time"
+import (
+	"time"
+
+	"github.com/commandcenter/fleet/servicebus-emulator/amqp"
+)
 
 // await notes when something is due; a zero time means never.
 func (q *Queue) await(d *deadline, at time.Time) {
@@ -48,13 +52,15 @@ func (q *Queue) onTimer() {
 	q.settleDue(q.clock.Now())
 }
 
-// settleDue ends the locks and lives that are over.
+// settleDue ends the locks and lives that are over, and the waits of scheduled messages.
 func (q *Queue) settleDue(now time.Time) {
 	for len(q.dues.items) > 0 && !q.dues.items[0].at.After(now) {
 		d := q.dues.items[0]
 		switch {
 		case d.session != nil:
 			q.expireSession(d.session)
+		case d.message.state == scheduled:
+			q.activate(d.message)
 		case d.message.lockedUntil.IsZero():
 			q.cancel(d)
 			q.expireWaiting(d.message)
@@ -94,10 +100,57 @@ func (q *Queue) ExpireLocks() {
 	}
 }
 
+// end drops every message and lets go of all consumers: the queue is deleted, and its dead-letter queue with it.
+func (q *Queue) end() {
+	if q.idle != nil {
+		q.idle.set(0)
+	}
+	q.mu.Lock()
+	waiting := q.accepting
+	q.stopTimers()
+	q.deleted = true
+	for m := q.all.oldest; m != nil; m = m.newer {
+		m.removed = true
+		q.quota.release(m.content.size)
+	}
+	for _, s := range q.sessions {
+		q.quota.release(int64(len(s.state)))
+	}
+	q.all, q.lane, q.scheduled, q.free, q.dues.items = ledger{}, newLane(), 0, sessionList{}, nil
+	clear(q.locked)
+	clear(q.parked)
+	clear(q.sessions)
+	for c := range q.consumers {
+		q.disconnect(c)
+	}
+	clear(q.consumers)
+	for _, a := range waiting {
+		q.after = append(q.after, func() { a.done(nil, entityDeleted(q.path)) })
+	}
+	q.unlock()
+	if q.deadLetter != nil {
+		q.deadLetter.end()
+	}
+}
+
+// Deleted answers why the queue cannot be used any more, or nil if it can.
+func (q *Queue) Deleted() *amqp.Error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.deleted {
+		return entityDeleted(q.path)
+	}
+	return nil
+}
+
 // stop ends the timers.
 func (q *Queue) stop() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.stopTimers()
+}
+
+func (q *Queue) stopTimers() {
 	if q.timer != nil {
 		q.timer.Stop()
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // message is one message in one queue. It is guarded by the queue's mutex, but for what is set when it is
-// enqueued and read by deliveries: sequence, enqueuedSequence, enqueuedAt, ttl, deadLetterSource.
+// enqueued and read by deliveries: sequence, enqueuedSequence, enqueuedAt, ttl, deadLetterSource, hops.
 type message struct {
 	sequence         int64
 	enqueuedSequence int64 // in the topic or queue it was sent to
@@ -15,11 +15,13 @@ type message struct {
 	ttl              time.Duration // zero: none
 	expiresAt        time.Time     // zero: never
 	deadLetterSource string
+	hops             int // how often it was forwarded
 
 	content       *content
 	deliveryCount uint32
 	session       *session // nil in a queue without sessions
 	removed       bool
+	state         state // other than active, it is in the queue's parked
 
 	token       amqp.UUID // zero: not locked
 	lockedUntil time.Time // of its own lock; a session's messages are locked by the session
@@ -31,13 +33,30 @@ type message struct {
 	newer, older  *message // of all messages in the queue
 }
 
-// deadline is something that happens at a time to a message (its lock or its life ends) or to a session (its
+func newMessage(p *parcel, sequence int64, now time.Time) *message {
+	m := &message{
+		sequence: sequence, enqueuedSequence: p.sequence, enqueuedAt: now, content: p.content,
+		deadLetterSource: p.deadLetterSource, hops: p.hops, returnedIndex: -1,
+	}
+	m.due = deadline{index: -1, message: m}
+	return m
+}
+
+// deadline is something that happens at a time to a message (its lock or its life ends, or it is scheduled for then) or to a session (its
 // lock ends).
 type deadline struct {
 	at      time.Time
 	index   int // in the queue's heap; -1: not there
 	message *message
 	session *session
+}
+
+// before keeps the order of messages that are due at the same time.
+func (d *deadline) before(other *deadline) bool {
+	if d.message != nil && other.message != nil && d.at.Equal(other.at) {
+		return d.message.sequence < other.message.sequence
+	}
+	return d.at.Before(other.at)
 }
 
 // lane is the messages waiting for delivery, lowest sequence number first. New messages come in

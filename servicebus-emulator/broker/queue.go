@@ -19,12 +19,17 @@ const (
 
 // quota bounds what the messages of a topic or a queue take, all subscriptions and dead-letter queues included.
 type quota struct {
-	limit int64 // bytes
-	used  atomic.Int64
+	limit, used atomic.Int64 // bytes
+}
+
+func newQuota(limit int64) *quota {
+	q := &quota{}
+	q.limit.Store(limit)
+	return q
 }
 
 func (q *quota) reserve(n int64) bool {
-	if q.used.Add(n) <= q.limit {
+	if n == 0 || q.used.Add(n) <= q.limit.Load() {
 		return true
 	}
 	q.used.Add(-n)
@@ -35,18 +40,28 @@ func (q *quota) release(n int64) { q.used.Add(-n) }
 
 // Queue holds messages for consumers: a queue, a subscription or the dead-letter queue of either.
 type Queue struct {
-	path       string // as clients name it
-	settings   QueueSettings
-	clock      Clock
-	quota      *quota
-	deadLetter *Queue // nil: this is one
+	path            string // as clients name it
+	destination     *Destination
+	clock           Clock
+	quota           *quota // the destination's
+	deadLetter      *Queue // nil: this is one
+	requiresSession bool
+	rules           atomic.Pointer[[]Rule] // of a subscription, replaced as a whole with mu held; nil: every message
+
+	idle            *idleWatch // of a subscription
+	createdAt       time.Time
+	updatedAt, used instant
 
 	mu        sync.Mutex
-	after     []func() // to run when the mutex is free
+	settings  QueueSettings // without rules
+	after     []func()      // to run when the mutex is free
 	paused    bool
 	sequence  int64 // of the newest message
 	all       ledger
 	locked    map[amqp.UUID]*message
+	parked    map[int64]*message // scheduled or deferred, by sequence number
+	scheduled int                // of the parked
+	consumers map[*Consumer]struct{}
 	lane      lane // of a queue without sessions
 	waiting   waiters
 	sessions  map[string]*session
@@ -56,62 +71,73 @@ type Queue struct {
 	timer     Timer
 	timerAt   time.Time // zero: not set
 	stopped   bool
+	deleted   bool
+
+	forwarding bool // some goroutine does
 }
 
-func newQueue(path string, settings QueueSettings, clock Clock, quota *quota) *Queue {
-	q := bareQueue(path, settings, clock, quota)
-	dead := settings
-	dead.RequiresSession, dead.DefaultTTL, dead.Filter = false, 0, nil
-	q.deadLetter = bareQueue(path+"/$DeadLetterQueue", dead, clock, quota)
+func newQueue(d *Destination, path string, settings QueueSettings) *Queue {
+	q := bareQueue(d, path, settings)
+	q.deadLetter = bareQueue(d, path+"/$DeadLetterQueue", settings.forDeadLetters())
 	return q
 }
 
-func bareQueue(path string, settings QueueSettings, clock Clock, quota *quota) *Queue {
-	return &Queue{
-		path: path, settings: settings, clock: clock, quota: quota,
-		locked: map[amqp.UUID]*message{}, lane: newLane(), sessions: map[string]*session{},
+func bareQueue(d *Destination, path string, settings QueueSettings) *Queue {
+	settings.Rules = nil
+	q := &Queue{
+		path: path, destination: d, settings: settings, clock: d.broker.clock, quota: d.quota,
+		requiresSession: settings.RequiresSession, createdAt: d.broker.clock.Now(),
+		locked: map[amqp.UUID]*message{}, parked: map[int64]*message{}, consumers: map[*Consumer]struct{}{},
+		lane: newLane(), sessions: map[string]*session{},
 		dues: heap[*deadline]{
-			less:  func(a, b *deadline) bool { return a.at.Before(b.at) },
+			less:  (*deadline).before,
 			place: func(d *deadline, i int) { d.index = i },
 		},
 	}
+	q.updatedAt.set(q.createdAt)
+	q.used.set(q.createdAt)
+	return q
 }
 
 // Path is the queue's name as clients write it.
 func (q *Queue) Path() string { return q.path }
 
 // RequiresSession says that messages are only given out by session.
-func (q *Queue) RequiresSession() bool { return q.settings.RequiresSession }
+func (q *Queue) RequiresSession() bool { return q.requiresSession }
 
 // unlock sets the timer for what is due next, frees the mutex and runs what had to wait for that.
 func (q *Queue) unlock() {
-	q.schedule()
-	after := q.after
-	q.after = nil
-	q.mu.Unlock()
-	for _, f := range after {
+	for _, f := range q.release() {
 		f()
 	}
 }
 
-// enqueue adds new messages, in order.
-func (q *Queue) enqueue(contents []*content, sequences []int64, ttl time.Duration, now time.Time) {
+// release is unlock for callers that hold another mutex: they run later what it answers.
+func (q *Queue) release() []func() {
+	q.schedule()
+	after := q.after
+	q.after = nil
+	q.mu.Unlock()
+	return after
+}
+
+// enqueue adds new messages, in order, and answers what is to be done without locks.
+func (q *Queue) enqueue(parcels []*parcel, ttl time.Duration, now time.Time) []func() {
 	q.mu.Lock()
-	defer q.unlock()
-	for i, c := range contents {
-		q.sequence++
-		m := &message{
-			sequence: q.sequence, enqueuedSequence: sequences[i], enqueuedAt: now, content: c,
-			ttl: shortest(ttl, q.settings.DefaultTTL, c.ttl()), returnedIndex: -1,
+	for _, p := range parcels {
+		if q.deleted {
+			q.quota.release(p.content.size)
+			continue
 		}
-		m.due = deadline{index: -1, message: m}
-		if m.ttl > 0 {
+		q.sequence++
+		m := newMessage(p, q.sequence, now)
+		if m.ttl = shortest(ttl, q.settings.DefaultTTL, p.content.ttl()); m.ttl > 0 {
 			m.expiresAt = now.Add(m.ttl)
 		}
 		q.all.add(m)
 		l := &q.lane
-		if q.settings.RequiresSession {
-			p := c.Properties()
+		if q.requiresSession {
+			p := p.content.Properties()
 			if !p.HasGroupID {
 				q.moveToDeadLetter(m, "Session id is null.",
 					"The subscription requires sessions and the message has no session id.", nil)
@@ -124,6 +150,7 @@ func (q *Queue) enqueue(contents []*content, sequences []int64, ttl time.Duratio
 		q.await(&m.due, m.expiresAt)
 		q.announce(m)
 	}
+	return q.release()
 }
 
 func (c *content) ttl() time.Duration {
@@ -144,8 +171,12 @@ func shortest(durations ...time.Duration) time.Duration {
 	return least
 }
 
-// announce tells a consumer, if one can take it, that the message is there.
+// announce tells a consumer, if one can take it, that the message is there, or has it forwarded.
 func (q *Queue) announce(m *message) {
+	if q.settings.ForwardTo != "" {
+		q.startForwarding()
+		return
+	}
 	if m.session == nil {
 		q.wakeOne()
 		return
@@ -174,11 +205,12 @@ func (q *Queue) laneOf(m *message) *lane {
 func (q *Queue) remove(m *message) {
 	m.removed = true
 	q.cancel(&m.due)
+	q.unpark(m)
 	q.all.remove(m)
 	q.quota.release(m.content.size)
 }
 
-// giveBack makes a message that was handed out available again, with its number of deliveries counted up if that one
+// giveBack makes a message that was handed out available again, or leaves it deferred, with its number of deliveries counted up if that one
 // failed. The caller has unlocked it.
 func (q *Queue) giveBack(m *message, failed bool, now time.Time) {
 	if failed {
@@ -187,6 +219,9 @@ func (q *Queue) giveBack(m *message, failed bool, now time.Time) {
 			q.moveToDeadLetter(m, "MaxDeliveryCountExceeded", maxDeliveryDescription(m.deliveryCount), nil)
 			return
 		}
+	}
+	if m.state == deferred {
+		return
 	}
 	if m.expired(now) {
 		q.expire(m)
@@ -219,23 +254,23 @@ func (q *Queue) moveToDeadLetter(m *message, reason, description string, set amq
 	}...)
 	moved := &message{
 		sequence: m.sequence, enqueuedSequence: m.enqueuedSequence, enqueuedAt: m.enqueuedAt,
-		ttl: m.ttl, deliveryCount: m.deliveryCount, deadLetterSource: q.path,
+		ttl: m.ttl, deliveryCount: m.deliveryCount, deadLetterSource: q.path, hops: m.hops,
 		content: m.content.with(set), returnedIndex: -1,
 	}
 	moved.due = deadline{index: -1, message: moved}
 	q.remove(m)
 	// What is dead-lettered is kept even if that takes the entity over its quota.
 	q.quota.used.Add(moved.content.size)
-	q.deadLetter.arrive(moved)
+	q.after = append(q.after, q.deadLetter.arrive(moved)...)
 }
 
-// arrive adds a message moved from another queue.
-func (q *Queue) arrive(m *message) {
+// arrive adds a message moved from another queue, and answers what is to be done without locks.
+func (q *Queue) arrive(m *message) []func() {
 	q.mu.Lock()
-	defer q.unlock()
 	q.all.add(m)
 	q.lane.putBack(m)
 	q.announce(m)
+	return q.release()
 }
 
 // Pause holds back everything, or ends that.
@@ -246,6 +281,7 @@ func (q *Queue) Pause(paused bool) {
 	if paused {
 		return
 	}
+	q.startForwarding()
 	for c := q.waiting.pop(); c != nil; c = q.waiting.pop() {
 		c.notify()
 	}
@@ -257,14 +293,19 @@ func (q *Queue) Pause(paused bool) {
 // Counts of the messages in a queue.
 type Counts struct {
 	Active     int // waiting or locked, as Service Bus counts them
-	Locked     int // of the active ones
+	Locked     int // of the active and the deferred ones
+	Scheduled  int // of a queue; those of a topic wait in the topic
+	Deferred   int
 	DeadLetter int // in its dead-letter queue
 }
 
 // Counts counts.
 func (q *Queue) Counts() Counts {
 	q.mu.Lock()
-	c := Counts{Active: q.all.length, Locked: len(q.locked)}
+	c := Counts{
+		Active: q.all.length - len(q.parked), Locked: len(q.locked),
+		Scheduled: q.scheduled, Deferred: len(q.parked) - q.scheduled,
+	}
 	q.mu.Unlock()
 	if q.deadLetter != nil {
 		q.deadLetter.mu.Lock()

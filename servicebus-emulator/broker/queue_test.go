@@ -307,11 +307,3 @@ func TestPeekSeesAllInOrder(t *testing.T) {
 		t.Errorf("peeked %d from 5", len(d))
 	}
 }
-
-func TestSchedulingIsRefused(t *testing.T) {
-	b := setUp(t, QueueSettings{})
-	m, mark := amqp.BeginAnnotations(nil)
-	m = amqp.AppendValue(amqp.AppendSymbolKey(m, scheduledAnnotation), time.Now())
-	m = amqp.AppendValueSection(amqp.EndAnnotations(m, mark, 2), "x")
-	b.fails(b.topic.Publish(m), amqp.ErrNotImplemented)
-}

@@ -8,42 +8,44 @@ import (
 	"github.com/commandcenter/fleet/servicebus-emulator/filter"
 )
 
-// Rule is a subscription's rule with an action. What it selects enters the subscription as a copy of the rule's own,
-// which the action changes.
-type Rule struct {
-	Name   string
-	Filter filter.Filter
-	Action *filter.Action
-}
-
 // ruleNameProperty says on such a copy which rule it is of.
 const ruleNameProperty = "RuleName"
 
 // arrival is a message as rules see it, on its way into the subscriptions. It belongs to the goroutine that publishes.
 type arrival struct {
 	*content
+	parcel      *parcel
 	at          time.Time
 	application amqp.Map
 	isDecoded   bool
 }
 
-func arrive(batch []*content, now time.Time) []arrival {
+func arrive(batch []*parcel, now time.Time) []arrival {
 	arrivals := make([]arrival, len(batch))
-	for i, c := range batch {
-		arrivals[i] = arrival{content: c, at: now.Truncate(time.Millisecond)}
+	for i, p := range batch {
+		arrivals[i] = arrival{content: p.content, parcel: p, at: now.Truncate(time.Millisecond)}
 	}
 	return arrivals
 }
 
 // appendCopies appends what a subscription gets of the message: one copy for all rules without an action, and one for
-// each rule with an action.
-func (a *arrival) appendCopies(dst []*content, s *QueueSettings) []*content {
-	if s.Filter == nil || s.Filter.Matches(a) {
-		dst = append(dst, a.content)
+// each rule with an action. A queue has no rules, and gets every message.
+func (a *arrival) appendCopies(dst []*parcel, rules *[]Rule) []*parcel {
+	if rules == nil {
+		return append(dst, a.parcel)
 	}
-	for i := range s.Actions {
-		if r := &s.Actions[i]; r.Filter.Matches(a) {
-			dst = append(dst, r.apply(a))
+	plain := false
+	for i := range *rules {
+		r := &(*rules)[i]
+		switch {
+		case r.Action == nil && plain || !r.Filter.Matches(a):
+		case r.Action == nil:
+			plain = true
+			dst = append(dst, a.parcel)
+		default:
+			own := *a.parcel
+			own.content, own.of = r.apply(a), a.parcel
+			dst = append(dst, &own)
 		}
 	}
 	return dst

@@ -62,8 +62,11 @@ func full(body string) []byte {
 // The scenario of Service Bus's documentation: five rules that match, of which two have an action, give three messages.
 func TestRulesWithActionsGiveCopiesOfTheirOwn(t *testing.T) {
 	b := setUp(t, QueueSettings{
-		Filter: filter.Any{sql(t, "n = 8"), sql(t, "color = 'red'"), filter.True{}, filter.False{}},
-		Actions: []Rule{
+		Rules: []Rule{
+			{Name: "1", Filter: sql(t, "n = 8")},
+			{Name: "2", Filter: sql(t, "color = 'red'")},
+			{Name: "3", Filter: filter.True{}},
+			{Name: "4", Filter: filter.False{}},
 			rule(t, "half", "color = 'red'", "SET n = n / 2; SET sys.Label = 'half'"),
 			rule(t, "none", "color = 'blue'", "REMOVE n"),
 			rule(t, "bare", "EXISTS(n)", "REMOVE N; REMOVE color; REMOVE sys.Label"),
@@ -90,8 +93,8 @@ func TestRulesWithActionsGiveCopiesOfTheirOwn(t *testing.T) {
 
 func TestOnlyRulesWithActions(t *testing.T) {
 	b := setUp(t, QueueSettings{
-		Filter: filter.Any{}, RequiresSession: true,
-		Actions: []Rule{rule(t, "r", "sys.SessionId = 'a'", "SET sys.SessionId = 'b'")},
+		RequiresSession: true,
+		Rules:           []Rule{rule(t, "r", "sys.SessionId = 'a'", "SET sys.SessionId = 'b'")},
 	})
 	b.send(draft{body: "1", session: "a"}, draft{body: "2", session: "c"})
 	b.counts(Counts{Active: 1})
@@ -101,7 +104,7 @@ func TestOnlyRulesWithActions(t *testing.T) {
 }
 
 func TestActionsOnSystemProperties(t *testing.T) {
-	b := setUp(t, QueueSettings{Filter: filter.Any{}, Actions: []Rule{rule(t, "r",
+	b := setUp(t, QueueSettings{Rules: []Rule{rule(t, "r",
 		"sys.EnqueuedTimeUtc + sys.TimeToLive = sys.ExpiresAtUtc AND sys.PartitionKey = 'pk' AND sys.Size > 50 AND sys.DeliveryCount = 0",
 		`SET sys.MessageId = 'id'; SET sys.CorrelationId = sys.MessageId; SET sys.ContentType = 'ct'; SET sys.ReplyTo = 'r'; SET sys.To = 't';
 		 SET sys.ReplyToSessionId = 'rs'; SET sys.SessionId = 's'; SET sys.PartitionKey = 'p2'; SET sys.ViaPartitionKey = 'via';
@@ -137,7 +140,7 @@ func TestActionsOnSystemProperties(t *testing.T) {
 }
 
 func TestActionsRemoveSystemProperties(t *testing.T) {
-	b := setUp(t, QueueSettings{Filter: filter.Any{}, Actions: []Rule{
+	b := setUp(t, QueueSettings{Rules: []Rule{
 		rule(t, "r", "sys.ExpiresAtUtc IS NOT NULL", "REMOVE sys.TimeToLive; REMOVE sys.PartitionKey; REMOVE sys.To"),
 		rule(t, "bare", "sys.TimeToLive IS NULL AND sys.ExpiresAtUtc IS NULL AND sys.ViaPartitionKey IS NULL", "SET sys.Label = 'x'"),
 	}})

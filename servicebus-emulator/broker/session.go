@@ -14,6 +14,9 @@ type session struct {
 	lockedUntil time.Time
 	due         deadline
 	locked      map[amqp.UUID]*message // handed out; nil: never any
+	deferred    int                    // messages
+	state       []byte                 // a client's; empty: none
+	stateAt     time.Time
 
 	listed     bool
 	next, prev *session // in the queue's free sessions
@@ -103,6 +106,8 @@ func (s *session) lock(q *Queue, opts ConsumerOptions) *Consumer {
 	c := &Consumer{ConsumerOptions: opts, queue: q, session: s}
 	q.free.remove(s)
 	s.owner = c
+	q.connect(c)
+	q.touch(q.clock.Now())
 	s.lockedUntil = q.clock.Now().Add(q.settings.LockDuration)
 	q.await(&s.due, s.lockedUntil)
 	return c
@@ -127,7 +132,7 @@ func (s *session) release(q *Queue, failed bool) {
 var unavailable = &Consumer{}
 
 func (s *session) forgetIfIdle(q *Queue) {
-	if s.owner == nil && s.lane.length == 0 {
+	if s.owner == nil && s.lane.length == 0 && s.deferred == 0 && len(s.state) == 0 {
 		q.free.remove(s)
 		delete(q.sessions, s.id)
 	}
@@ -137,6 +142,9 @@ func (s *session) forgetIfIdle(q *Queue) {
 func (q *Queue) AcceptSession(id string, opts ConsumerOptions) (*Consumer, *amqp.Error) {
 	q.mu.Lock()
 	defer q.unlock()
+	if q.deleted {
+		return nil, entityDeleted(q.path)
+	}
 	s := q.session(id)
 	if s.owner != nil && q.clock.Now().Before(s.lockedUntil) {
 		return nil, amqp.Errorf(ErrSessionCannotBeHeld,
@@ -160,6 +168,10 @@ func (q *Queue) AcceptNextSession(
 ) (cancel func()) {
 	q.mu.Lock()
 	defer q.unlock()
+	if q.deleted {
+		q.after = append(q.after, func() { done(nil, entityDeleted(q.path)) })
+		return func() {}
+	}
 	if s := q.free.head; s != nil {
 		c := s.lock(q, opts)
 		q.after = append(q.after, func() { done(c, nil) })
@@ -211,20 +223,30 @@ func (q *Queue) RenewSession(id, linkName string) (time.Time, *amqp.Error) {
 	q.mu.Lock()
 	defer q.unlock()
 	now := q.clock.Now()
+	q.touch(now)
 	s := q.sessions[id]
-	if s == nil || s.owner == nil || !now.Before(s.lockedUntil) || (linkName != "" && s.owner.Name != linkName) {
-		return time.Time{}, amqp.Errorf(ErrSessionLockLost,
-			"the lock on session '%s' has expired or is held by another receiver", id)
+	if s == nil || !s.heldBy(linkName, now) {
+		return time.Time{}, sessionLockLost(id)
 	}
 	s.lockedUntil = now.Add(q.settings.LockDuration)
 	q.await(&s.due, s.lockedUntil)
 	return s.lockedUntil, nil
 }
 
+// heldBy says that the session is locked, by the link of that name if one is given.
+func (s *session) heldBy(linkName string, now time.Time) bool {
+	return s.owner != nil && now.Before(s.lockedUntil) && (linkName == "" || s.owner.Name == linkName)
+}
+
+func sessionLockLost(id string) *amqp.Error {
+	return amqp.Errorf(ErrSessionLockLost, "the lock on session '%s' has expired or is held by another receiver", id)
+}
+
 // expireSession ends a session's lock and tells its owner.
 func (q *Queue) expireSession(s *session) {
 	owner := s.owner
 	owner.closed = true
+	delete(q.consumers, owner)
 	s.release(q, true)
 	if owner.Lost != nil {
 		q.after = append(q.after, func() {

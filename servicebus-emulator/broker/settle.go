@@ -39,14 +39,19 @@ func (q *Queue) Complete(token amqp.UUID) *amqp.Error {
 	return q.settle(token, func(m *message, _ time.Time) { q.remove(m) })
 }
 
-// Abandon makes a locked message available again, with application properties set on it; the delivery has failed.
+// Abandon makes a locked message available again (a deferred one stays deferred), with application properties set on it; the delivery has failed.
 func (q *Queue) Abandon(token amqp.UUID, set amqp.Map) *amqp.Error {
 	return q.settle(token, func(m *message, now time.Time) {
-		changed := m.content.with(set)
-		q.quota.used.Add(changed.size - m.content.size)
-		m.content = changed
+		q.modify(m, set)
 		q.giveBack(m, true, now)
 	})
+}
+
+// modify sets application properties on a message.
+func (q *Queue) modify(m *message, set amqp.Map) {
+	changed := m.content.with(set)
+	q.quota.used.Add(changed.size - m.content.size)
+	m.content = changed
 }
 
 // Release makes a locked message available again, as if it had not been delivered.
@@ -67,6 +72,7 @@ func (q *Queue) settle(token amqp.UUID, act func(*message, time.Time)) *amqp.Err
 	q.mu.Lock()
 	defer q.unlock()
 	now := q.clock.Now()
+	q.touch(now)
 	m, err := q.held(token, now)
 	if err != nil {
 		return err
@@ -94,21 +100,22 @@ func (q *Queue) Renew(token amqp.UUID) (time.Time, *amqp.Error) {
 	return m.lockedUntil, nil
 }
 
-// Peek answers messages from a sequence number on, locked or not, without locking them: at most max and, after the first,
+// Peek answers messages from a sequence number on, locked or not, scheduled and deferred ones, too, without locking them: at most max and, after the first,
 // at most maxBytes. With a session id, only that session's.
 func (q *Queue) Peek(from int64, limit, maxBytes int, sessionID *string) []Delivery {
 	q.mu.Lock()
 	defer q.unlock()
+	q.touch(q.clock.Now())
 	var found []Delivery
 	size := 0
 	for m := q.all.oldest; m != nil && len(found) < limit; m = m.newer {
-		if m.sequence < from || (sessionID != nil && (m.session == nil || m.session.id != *sessionID)) {
+		if m.sequence < from || (sessionID != nil && m.content.Properties().GroupID != *sessionID) {
 			continue
 		}
 		if size += int(m.content.size); len(found) > 0 && size > maxBytes {
 			break
 		}
-		found = append(found, Delivery{message: m, content: m.content, deliveryCount: m.deliveryCount})
+		found = append(found, Delivery{message: m, content: m.content, deliveryCount: m.deliveryCount, state: m.state})
 	}
 	return found
 }

@@ -16,27 +16,46 @@ const maxPeekBytes = 256 << 10
 
 // operations on a queue, subscription or dead-letter queue, by name.
 var operations = map[string]func(*broker.Queue, *Request, amqp.Map) Response{
-	"com.microsoft:renew-lock":         renewLocks,
-	"com.microsoft:renew-session-lock": renewSessionLock,
-	"com.microsoft:update-disposition": updateDisposition,
-	"com.microsoft:peek-message":       peek,
+	"com.microsoft:renew-lock":                 renewLocks,
+	"com.microsoft:renew-session-lock":         renewSessionLock,
+	"com.microsoft:update-disposition":         updateDisposition,
+	"com.microsoft:peek-message":               peek,
+	"com.microsoft:receive-by-sequence-number": receiveDeferred,
+	"com.microsoft:get-session-state":          sessionState,
+	"com.microsoft:set-session-state":          setSessionState,
+	"com.microsoft:get-message-sessions":       messageSessions,
 }
 
-// Operate carries out a request to an entity's $management node. The queue is nil for a topic, on which there is nothing
-// to do yet.
-func Operate(q *broker.Queue, r *Request) Response {
-	operation := operations[r.Operation]
-	if operation == nil || q == nil {
-		implemented := slices.Sorted(maps.Keys(operations))
-		return failure(statusNotImplemented, amqp.ErrNotImplemented,
-			"operation '%s' is not implemented by this emulator for this entity; on queues and subscriptions these are: %s",
-			r.Operation, strings.Join(implemented, ", "))
+// sendOperations are those on a topic or queue that are about sending to it.
+var sendOperations = map[string]func(*broker.Destination, *Request, amqp.Map) Response{
+	"com.microsoft:schedule-message":         schedule,
+	"com.microsoft:cancel-scheduled-message": cancelScheduled,
+}
+
+// Operate carries out a request to the $management node of an entity: what is received from, what is sent to, or both in
+// the case of a queue; the other is nil. Both are if the entity was deleted meanwhile.
+func Operate(q *broker.Queue, d *broker.Destination, r *Request) Response {
+	if q == nil && d == nil {
+		return failure(statusNotFound, amqp.ErrNotFound, "%s: the messaging entity could not be found", r.Operation)
+	}
+	receive, send := operations[r.Operation], sendOperations[r.Operation]
+	if (receive == nil || q == nil) && (send == nil || d == nil) {
+		return failure(statusNotImplemented, amqp.ErrNotImplemented, "operation '%s' is not implemented by this emulator for "+
+			"this entity; on queues and subscriptions these are: %s; on queues and topics: %s",
+			r.Operation, names(operations), names(sendOperations))
 	}
 	body, ok := r.Body.(amqp.Map)
 	if !ok {
 		return failure(statusBadRequest, amqp.ErrInvalidField, "%s: the request's body is not a map", r.Operation)
 	}
-	return operation(q, r, body)
+	if send != nil {
+		return send(d, r, body)
+	}
+	return receive(q, r, body)
+}
+
+func names[T any](operations map[string]T) string {
+	return strings.Join(slices.Sorted(maps.Keys(operations)), ", ")
 }
 
 func invalid(r *Request, field, want string) Response {
@@ -56,10 +75,7 @@ func renewLocks(q *broker.Queue, r *Request, body amqp.Map) Response {
 		}
 		expirations.Items = append(expirations.Items, until)
 	}
-	return Response{
-		Status: statusOK, Description: "OK",
-		Body: amqp.Map{{Key: "expirations", Value: expirations}},
-	}
+	return answer("expirations", expirations)
 }
 
 func renewSessionLock(q *broker.Queue, r *Request, body amqp.Map) Response {
@@ -71,7 +87,7 @@ func renewSessionLock(q *broker.Queue, r *Request, body amqp.Map) Response {
 	if err != nil {
 		return refusal(err)
 	}
-	return Response{Status: statusOK, Description: "OK", Body: amqp.Map{{Key: "expiration", Value: until}}}
+	return answer("expiration", until)
 }
 
 func updateDisposition(q *broker.Queue, r *Request, body amqp.Map) Response {
@@ -95,10 +111,10 @@ func updateDisposition(q *broker.Queue, r *Request, body amqp.Map) Response {
 		reason, _ := text(body, "deadletter-reason")
 		description, _ := text(body, "deadletter-description")
 		settle = func(token amqp.UUID) *amqp.Error { return q.DeadLetter(token, reason, description, set) }
+	case "defered": // as Service Bus spells it
+		settle = func(token amqp.UUID) *amqp.Error { return q.Defer(token, set) }
 	default:
-		return failure(statusNotImplemented, amqp.ErrNotImplemented,
-			"%s: disposition-status '%s' is not implemented by this emulator; completed, abandoned and suspended are",
-			r.Operation, status)
+		return invalid(r, "disposition-status", "completed, abandoned, defered or suspended")
 	}
 	for _, token := range tokens {
 		if err := settle(token); err != nil {
@@ -129,48 +145,7 @@ func peek(q *broker.Queue, r *Request, body amqp.Map) Response {
 	for i := range found {
 		messages = append(messages, amqp.Map{{Key: "message", Value: found[i].Append(nil)}})
 	}
-	return Response{Status: statusOK, Description: "OK", Body: amqp.Map{{Key: "messages", Value: messages}}}
-}
-
-func text(m amqp.Map, key string) (string, bool) {
-	v, _ := m.Get(key)
-	s, ok := v.(string)
-	return s, ok
-}
-
-func integer(m amqp.Map, key string) (int64, bool) {
-	v, _ := m.Get(key)
-	switch v := v.(type) {
-	case int64:
-		return v, true
-	case int32:
-		return int64(v), true
-	case uint32:
-		return int64(v), true
-	case uint64:
-		return int64(min(v, math.MaxInt64)), true
-	}
-	return 0, false
-}
-
-func uuids(m amqp.Map, key string) ([]amqp.UUID, bool) {
-	v, _ := m.Get(key)
-	var items []any
-	switch v := v.(type) {
-	case amqp.Array:
-		items = v.Items
-	case amqp.List:
-		items = v
-	}
-	tokens := make([]amqp.UUID, 0, len(items))
-	for _, item := range items {
-		token, ok := item.(amqp.UUID)
-		if !ok {
-			return nil, false
-		}
-		tokens = append(tokens, token)
-	}
-	return tokens, len(tokens) > 0
+	return answer("messages", messages)
 }
 
 // Ticks is a time as .NET counts it: 100 ns since the year 1, in which link properties give it.

@@ -110,6 +110,7 @@ func TestOperationsSayWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := b.Queue("q")
+	one := amqp.Array{Code: amqp.ArrayOfLongs, Items: []any{int64(1)}}
 	lost := amqp.Array{Code: amqp.ArrayOfUUIDs, Items: []any{amqp.UUID{1}}}
 	for _, c := range []struct {
 		operation string
@@ -117,8 +118,22 @@ func TestOperationsSayWhatIsWrong(t *testing.T) {
 		status    int32
 		says      string
 	}{
-		{"com.microsoft:schedule-message", amqp.Map{}, 501, "schedule-message"},
-		{"com.microsoft:get-session-state", amqp.Map{}, 501, "peek-message"},
+		{"com.microsoft:nonsense", amqp.Map{}, 501, "peek-message"},
+		{"com.microsoft:schedule-message", amqp.Map{}, 400, "messages"},
+		{"com.microsoft:schedule-message", amqp.Map{{Key: "messages", Value: amqp.List{amqp.Map{}}}}, 400, "'message'"},
+		{"com.microsoft:cancel-scheduled-message", amqp.Map{}, 400, "sequence-numbers"},
+		{"com.microsoft:cancel-scheduled-message", amqp.Map{{Key: "sequence-numbers", Value: one}}, 404, "scheduled"},
+		{"com.microsoft:get-session-state", amqp.Map{}, 400, "session-id"},
+		{"com.microsoft:get-session-state", amqp.Map{{Key: "session-id", Value: "s"}}, 410, "session 's'"},
+		{"com.microsoft:set-session-state", amqp.Map{{Key: "session-id", Value: "s"}}, 410, "session 's'"},
+		{"com.microsoft:set-session-state", amqp.Map{{Key: "session-id", Value: "s"}, {Key: "session-state", Value: "x"}}, 400, "session-state"},
+		{"com.microsoft:get-message-sessions", amqp.Map{}, 400, "top"},
+		{"com.microsoft:get-message-sessions", amqp.Map{{Key: "top", Value: int32(1)}}, 204, ""},
+		{"com.microsoft:receive-by-sequence-number", amqp.Map{}, 400, "sequence-numbers"},
+		{"com.microsoft:receive-by-sequence-number", amqp.Map{{Key: "sequence-numbers", Value: one}}, 400, "settle-mode"},
+		{"com.microsoft:receive-by-sequence-number", amqp.Map{
+			{Key: "sequence-numbers", Value: one}, {Key: "receiver-settle-mode", Value: uint32(1)},
+		}, 404, "number 1"},
 		{"com.microsoft:renew-lock", "x", 400, "not a map"},
 		{"com.microsoft:renew-lock", amqp.Map{}, 400, "lock-tokens"},
 		{"com.microsoft:renew-lock", amqp.Map{{Key: "lock-tokens", Value: amqp.List{"x"}}}, 400, "lock-tokens"},
@@ -127,8 +142,11 @@ func TestOperationsSayWhatIsWrong(t *testing.T) {
 		{"com.microsoft:renew-session-lock", amqp.Map{{Key: "session-id", Value: "s"}}, 410, "session 's'"},
 		{"com.microsoft:update-disposition", amqp.Map{{Key: "lock-tokens", Value: lost}}, 400, "disposition-status"},
 		{"com.microsoft:update-disposition", amqp.Map{
+			{Key: "lock-tokens", Value: lost}, {Key: "disposition-status", Value: "deferred"},
+		}, 400, "defered"},
+		{"com.microsoft:update-disposition", amqp.Map{
 			{Key: "lock-tokens", Value: lost}, {Key: "disposition-status", Value: "defered"},
-		}, 501, "defered"},
+		}, 410, "lock"},
 		{"com.microsoft:update-disposition", amqp.Map{
 			{Key: "lock-tokens", Value: lost}, {Key: "disposition-status", Value: "completed"},
 		}, 410, "lock"},
@@ -138,13 +156,18 @@ func TestOperationsSayWhatIsWrong(t *testing.T) {
 			{Key: "from-sequence-number", Value: int64(0)}, {Key: "message-count", Value: int32(1)},
 		}, 204, ""},
 	} {
-		got := Operate(q, &Request{Operation: c.operation, Body: c.body})
+		got := Operate(q, b.Destination("q"), &Request{Operation: c.operation, Body: c.body})
 		if got.Status != c.status || !strings.Contains(got.Description, c.says) {
 			t.Errorf("%s %v answers %+v", c.operation, c.body, got)
 		}
 	}
-	if got := Operate(nil, &Request{Operation: "com.microsoft:peek-message", Body: amqp.Map{}}); got.Status != 501 {
-		t.Errorf("on a topic: %+v", got)
+	for _, c := range []struct {
+		d      *broker.Destination
+		status int32
+	}{{b.Destination("q"), 501}, {nil, 404}} {
+		if got := Operate(nil, c.d, &Request{Operation: "com.microsoft:peek-message", Body: amqp.Map{}}); got.Status != c.status {
+			t.Errorf("on a topic, or none: %+v, want %d", got, c.status)
+		}
 	}
 }
 
@@ -166,7 +189,7 @@ func FuzzRequest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		response := Operate(b.Queue("q"), &r)
+		response := Operate(b.Queue("q"), b.Destination("q"), &r)
 		if _, err := amqp.ParseSections(response.Append(nil, &r)); err != nil {
 			t.Error(err)
 		}

@@ -13,6 +13,8 @@ const (
 	statusNoContent      = 204
 	statusBadRequest     = 400
 	statusUnauthorized   = 401
+	statusForbidden      = 403
+	statusNotFound       = 404
 	statusGone           = 410
 	statusInternal       = 500
 	statusNotImplemented = 501
@@ -90,9 +92,13 @@ func refusal(err *amqp.Error) Response {
 	switch err.Condition {
 	case "com.microsoft:message-lock-lost", "com.microsoft:session-lock-lost":
 		r.Status = statusGone
+	case "com.microsoft:message-not-found", amqp.ErrNotFound:
+		r.Status = statusNotFound
+	case amqp.ErrResourceLimitExceeded:
+		r.Status = statusForbidden
 	case amqp.ErrNotImplemented:
 		r.Status = statusNotImplemented
-	case amqp.ErrNotAllowed, amqp.ErrInvalidField:
+	case amqp.ErrNotAllowed, amqp.ErrInvalidField, amqp.ErrDecode, amqp.ErrMessageSizeExceeded:
 		r.Status = statusBadRequest
 	default:
 		r.Status = statusInternal

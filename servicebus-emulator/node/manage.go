@@ -2,7 +2,6 @@ package node
 
 import (
 	"github.com/commandcenter/fleet/servicebus-emulator/amqp"
-	"github.com/commandcenter/fleet/servicebus-emulator/broker"
 	"github.com/commandcenter/fleet/servicebus-emulator/faults"
 	"github.com/commandcenter/fleet/servicebus-emulator/management"
 )
@@ -16,11 +15,12 @@ const (
 )
 
 // manage carries out a request to an entity, unless a fault is in the way.
-func (c *connection) manage(q *broker.Queue, entity string, r *management.Request) management.Response {
+func (c *connection) manage(entity string, r *management.Request) management.Response {
 	if err := c.Faults.Strike(faults.Managing, entity); err != nil {
 		return failure(statusUnavailable, err)
 	}
-	response := management.Operate(q, r)
+	// Looked up for each request, as entities come and go.
+	response := management.Operate(c.Broker.Queue(entity), c.Broker.Destination(entity), r)
 	if r.Operation == operationSettle && response.Status == statusOK && c.Faults.Strike(faults.Settled, entity) != nil {
 		return management.Response{}
 	}

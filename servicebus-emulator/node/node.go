@@ -51,7 +51,7 @@ func (c *connection) Attach(l *transport.Link) {
 	address := Address(a)
 	switch {
 	case address == CBS:
-		c.attachRequests(l, receiving, c.putToken)
+		c.attachRequests(l, receiving, maxRequestSize, c.putToken)
 	case !c.mayUse(address):
 		l.Refuse(amqp.Errorf(amqp.ErrUnauthorizedAccess,
 			"no valid token for '%s' was put on this connection", address))
@@ -131,13 +131,17 @@ func (c *connection) putToken(r *management.Request) management.Response {
 }
 
 func (c *connection) attachManagement(l *transport.Link, receiving bool, entity string) {
-	q := c.Broker.Queue(entity)
-	if q == nil && c.Broker.Destination(entity) == nil {
+	d := c.Broker.Destination(entity)
+	if d == nil && c.Broker.Queue(entity) == nil {
 		l.Refuse(notFound(entity))
 		return
 	}
-	c.attachRequests(l, receiving, func(r *management.Request) management.Response {
-		return c.manage(q, entity, r)
+	limit := maxRequestSize
+	if d != nil {
+		limit += d.MaxMessageSize()
+	}
+	c.attachRequests(l, receiving, limit, func(r *management.Request) management.Response {
+		return c.manage(entity, r)
 	})
 }
 
@@ -152,6 +156,7 @@ func (c *connection) attachSender(l *transport.Link, address string) {
 		return
 	}
 	l.AcceptSink(sender{l, d, c.Faults}, transport.Reply{MaxMessageSize: uint64(d.MaxMessageSize())})
+	l.OnDetach(d.OnDelete(l.Detach))
 }
 
 // batchFormat marks a message whose data sections are messages.
@@ -196,11 +201,14 @@ func (c *connection) attachReceiver(l *transport.Link, address string) {
 	case !q.RequiresSession() && sessionful:
 		l.Refuse(amqp.Errorf(amqp.ErrNotAllowed,
 			"'%s' does not use sessions; a receiver with one cannot be created on it", address))
+	case q.Forwards():
+		l.Refuse(amqp.Errorf(amqp.ErrNotAllowed, "'%s' forwards its messages; a receiver cannot be created on it", address))
 	case !sessionful:
 		r := c.newReceiver(l, q)
 		r.consumer = q.Consume(r.options())
 		l.OnDetach(r.consumer.Close)
 		l.AcceptSource(r, transport.Reply{})
+		r.detachIfLost()
 	case filter.next:
 		c.acceptNext(l, q, filter)
 	default:
@@ -276,4 +284,5 @@ func (s session) accept(l *transport.Link, r *receiver, consumer *broker.Consume
 		},
 	})
 	l.OnDetach(consumer.Close) // at once, if the client gave up meanwhile
+	r.detachIfLost()
 }

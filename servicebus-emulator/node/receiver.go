@@ -34,6 +34,13 @@ func (r *receiver) options() broker.ConsumerOptions {
 	}
 }
 
+// detachIfLost ends a link that was attached too late to be told that its queue was deleted.
+func (r *receiver) detachIfLost() {
+	if reason := r.queue.Deleted(); reason != nil {
+		r.link.Detach(reason)
+	}
+}
+
 // Take pulls from the queue.
 func (r *receiver) Take(limit int) ([]transport.Delivery, bool) {
 	clear(r.taken)
@@ -73,7 +80,7 @@ func (r *receiver) Settle(tag amqp.UUID, state amqp.State) amqp.State {
 		err = r.queue.DeadLetter(token, reason, description, set)
 	case amqp.Modified:
 		if state.UndeliverableHere {
-			err = amqp.Errorf(amqp.ErrNotImplemented, "this emulator does not defer messages yet; the message stays locked")
+			err = r.queue.Defer(token, state.Annotations)
 			break
 		}
 		err = r.queue.Abandon(token, state.Annotations)

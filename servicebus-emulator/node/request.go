@@ -12,15 +12,16 @@ import (
 // maxReplies bounds what waits for a client that gives no credit for its replies.
 const maxReplies = 1000
 
-// maxRequestSize bounds a request, bytes: tokens and settlements are far smaller.
+// maxRequestSize bounds a request, bytes: tokens and settlements are far smaller. One that holds messages may be larger by
+// what its entity takes at once.
 const maxRequestSize = 256 << 10
 
 // attachRequests connects one half of a request-response node: requests from the client, or replies to it.
 func (c *connection) attachRequests(
-	l *transport.Link, receiving bool, answer func(*management.Request) management.Response,
+	l *transport.Link, receiving bool, limit int, answer func(*management.Request) management.Response,
 ) {
 	if !receiving {
-		l.AcceptSink(requests{c, answer}, transport.Reply{MaxMessageSize: maxRequestSize})
+		l.AcceptSink(requests{c, answer}, transport.Reply{MaxMessageSize: uint64(limit)})
 		return
 	}
 	r := &replies{link: l}
