@@ -8,7 +8,7 @@ MODULES  := proto servicebus-emulator services/internal services/registry servic
 PACKAGES := $(addsuffix /...,$(addprefix ./,$(MODULES)))
 BIN      := $(CURDIR)/.bin
 
-.PHONY: help run demo test invariants lint generate bench check build build-each vet race generated tidy
+.PHONY: help run demo test invariants lint generate bench chaos check build build-each vet race generated tidy
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -36,6 +36,11 @@ generate: ## Generate proto/gen from the proto files
 bench: ## Measure, print the table beside its targets and baselines, write out/bench.json
 	@go build -o out/bin/ ./deploy/cmd/bench ./deploy/cmd/local ./servicebus-emulator/cmd/servicebus-emulator ./services/registry/cmd/registry ./services/heartbeat/cmd/heartbeat ./services/operator-gateway/cmd/operator-gateway
 	@exec out/bin/bench
+
+CHAOS_TAGS = $(if $(filter order,$(BREAK)),break_order)$(if $(filter settle,$(BREAK)),break_settle)
+chaos: ## Break a running system on purpose and count what was lost or run twice; ARGS="-seed 7 -duration 1h"; BREAK=order|settle|journal breaks a rule
+	@go build -tags "$(CHAOS_TAGS)" -o out/chaos/ ./deploy/cmd/chaos ./deploy/cmd/chaos-agents ./services/registry/cmd/registry ./services/heartbeat/cmd/heartbeat ./services/operator-gateway/cmd/operator-gateway
+	@exec out/chaos/chaos $(if $(filter journal,$(BREAK)),-break journal) $(ARGS)
 
 check: build build-each vet lint generated test race ## What CI runs: build, vet, lint, generated code, the tests, and again with the race detector
 

@@ -1,0 +1,213 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/commandcenter/fleet/deploy/story"
+	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
+)
+
+// Config of a run.
+type Config struct {
+	// Duration is how long faults are made, at least each of them once; 0 means once.
+	Duration time.Duration
+	// Seed decides the order of the faults, and the heartbeats and commands; 0 means by chance. A seed repeats a run as far as
+	// processes and networks allow.
+	Seed uint64
+	// Beating agents only send heartbeats; Working ones also do jobs.
+	Beating, Working int
+	// Broken tells the agents to break a rule: "journal" forgets commands. Rules of the services are broken by how they are built.
+	Broken string
+	Out    io.Writer
+}
+
+// recoveryTimeout is how long the system may take to be itself again after a fault.
+const recoveryTimeout = 90 * time.Second
+
+// Run makes chaos and tells how many promises were kept and broken.
+func Run(ctx context.Context, cfg Config) (passed, failed int, err error) {
+	if cfg.Seed == 0 {
+		cfg.Seed = rand.Uint64()
+	}
+	dir, err := os.MkdirTemp("", "fleet-chaos-*")
+	if err != nil {
+		return 0, 0, err
+	}
+	_, _ = fmt.Fprintf(cfg.Out, "seed %d, %d cores, %d agents, logs in %s\n", cfg.Seed, runtime.NumCPU(), cfg.Beating+cfg.Working, dir)
+	run := &run{cfg: cfg, verdict: &verdict{out: cfg.Out}}
+	if run.world, err = newWorld(ctx, dir); err != nil {
+		return 0, 0, err
+	}
+	defer run.world.close()
+	if err := run.all(ctx); err != nil {
+		return run.verdict.passed, run.verdict.failed, err
+	}
+	if run.verdict.failed == 0 {
+		defer remove(dir)
+	}
+	return run.verdict.passed, run.verdict.failed, nil
+}
+
+type run struct {
+	cfg        Config
+	world      *world
+	heartbeats *heartbeats
+	commands   *commands
+	verdict    *verdict
+}
+
+func (r *run) all(ctx context.Context) error {
+	began := time.Now()
+	names := workingAgents(r.cfg.Working)
+	r.heartbeats = newHeartbeats(r.world.emulator.ConnectionString(), r.cfg.Beating, r.cfg.Seed)
+	r.commands = newCommands(r.world.rest, names, r.cfg.Seed)
+	if err := r.world.startAgents(r.cfg.Broken, r.cfg.Working); err != nil {
+		return err
+	}
+	if err := r.accept(ctx, names); err != nil {
+		return err
+	}
+	if _, err := r.normal(ctx); err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintf(r.cfg.Out, "everything runs after %s\n", time.Since(began).Round(time.Millisecond))
+	flowing, stop := context.WithCancel(ctx)
+	defer stop()
+	var flows sync.WaitGroup
+	var sending error
+	flows.Go(func() { sending = r.heartbeats.run(flowing) })
+	flows.Go(func() { r.commands.run(flowing) })
+	broken := r.breakThings(ctx)
+	stop()
+	flows.Wait()
+	if err := errors.Join(broken, sending, ctx.Err()); err != nil {
+		return err
+	}
+	if err := r.drained(ctx); err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintln(r.cfg.Out, "what became of it:")
+	return errors.Join(r.verdict.heartbeats(ctx, r.world, r.heartbeats), r.verdict.commands(ctx, r.world, r.commands))
+}
+
+// breakThings makes one fault after the other, and waits each time until the system is itself again.
+func (r *run) breakThings(ctx context.Context) error {
+	random := rand.New(rand.NewPCG(r.cfg.Seed, 2))
+	until := time.Now().Add(r.cfg.Duration)
+	_, _ = fmt.Fprintln(r.cfg.Out, "faults, and the time to normal after each:")
+	for once := true; once || time.Now().Before(until); once = false {
+		for _, fault := range faults(random) {
+			if !once && time.Now().After(until) {
+				break
+			}
+			pass(ctx, 500*time.Millisecond+time.Duration(random.Int64N(int64(time.Second)))) // somewhere in a round
+			if err := fault.breaks(ctx, r.world, random); err != nil {
+				return fmt.Errorf("%s: %w", fault.name, err)
+			}
+			took, err := r.normal(ctx)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			r.verdict.check(err == nil, "%-55s %8s", fault.name, took.Round(10*time.Millisecond))
+			if err != nil {
+				return fmt.Errorf("after %s: %w", fault.name, err)
+			}
+		}
+	}
+	r.world.emulator.EndFaults()
+	return nil
+}
+
+// normal waits until commands go through both gateways over the bus, and heartbeats are stored as they come.
+func (r *run) normal(ctx context.Context) (time.Duration, error) {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, recoveryTimeout)
+	defer cancel()
+	for {
+		switch {
+		case r.commands.works(ctx, 0) && r.commands.works(ctx, 1) && r.fresh(ctx):
+			return time.Since(began), nil
+		case ctx.Err() != nil:
+			return time.Since(began), errors.New("not normal in time")
+		}
+		pass(ctx, 20*time.Millisecond)
+	}
+}
+
+// fresh tells whether nothing old waits in the queue.
+func (r *run) fresh(ctx context.Context) bool {
+	counts, err := r.world.emulator.Counts(stateTopic, stateSubscription)
+	if err != nil || int(counts.Active) > r.cfg.Beating/2+100 {
+		return false
+	}
+	got, err := r.world.read.GetAgent(ctx, &registryv1.GetAgentRequest{Name: r.commands.agents[0]})
+	return err == nil && got.GetBusIngest().GetHealthy()
+}
+
+// drained waits until every heartbeat was taken. Canaries come and go meanwhile.
+func (r *run) drained(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, recoveryTimeout)
+	defer cancel()
+	for empty := 0; empty < 10; {
+		counts, err := r.world.emulator.Counts(stateTopic, stateSubscription)
+		if err != nil {
+			return err
+		}
+		if empty++; counts.Active > 2 {
+			empty = 0
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("%d heartbeats were not taken in time", counts.Active)
+		}
+		pass(ctx, 100*time.Millisecond)
+	}
+	return nil
+}
+
+// accept waits for the working agents' first heartbeats and accepts each.
+func (r *run) accept(ctx context.Context, names []string) error {
+	ctx, cancel := context.WithTimeout(ctx, recoveryTimeout)
+	defer cancel()
+	client := story.Client{Base: r.world.rest[0], HTTP: r.commands.client}
+	for _, name := range names {
+		for {
+			shown, err := client.Do(ctx, "GET", "/api/config/agents/"+name, nil, "")
+			if err != nil {
+				return err
+			}
+			if shown.Status == 200 {
+				server := map[string]any{"createServer": map[string]any{"url": "https://" + name + ".example.test"}}
+				accepted, err := client.Do(ctx, "POST", "/api/config/agents/"+name+":accept", server, shown.Text("etag"))
+				if err != nil || accepted.Status != 200 {
+					return errors.Join(err, fmt.Errorf("accepting %s: %s", name, accepted.Raw))
+				}
+				break
+			}
+			if ctx.Err() != nil {
+				return fmt.Errorf("%s did not appear: %s", name, shown.Raw)
+			}
+			pass(ctx, 20*time.Millisecond)
+		}
+	}
+	return nil
+}
+
+// workingAgents are the names of those that do jobs.
+func workingAgents(n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = WorkingAgent(i)
+	}
+	return all
+}
+
+// WorkingAgent is one's name.
+func WorkingAgent(i int) string { return fmt.Sprintf("WORK-%04d", i) }
