@@ -29,9 +29,11 @@ type Options struct {
 	Clock broker.Clock
 	// IdleTimeout is how long a client may be silent, as told to it; default 2 minutes.
 	IdleTimeout time.Duration
-	// Admin is the TCP address of the HTTP endpoint that breaks things, on loopback only, such as "127.0.0.1:0"; default
+	// AdminListen is the TCP address of the administration API, over plain HTTP; default none.
+	AdminListen string
+	// FaultsListen is the TCP address of the HTTP endpoint that breaks things, on loopback only, such as "127.0.0.1:0"; default
 	// none.
-	Admin string
+	FaultsListen string
 	// Logger gets connections and refusals; default none.
 	Logger *slog.Logger
 }
@@ -41,14 +43,15 @@ type Counts = broker.Counts
 
 // Emulator is a running emulator. Its methods are safe for concurrent use.
 type Emulator struct {
-	broker    *broker.Broker
-	namespace *node.Namespace
-	listener  net.Listener
-	options   Options
-	faults    faults.Faults
-	admin     *http.Server // nil: none
-	adminAddr string
-	running   sync.WaitGroup // the accepting goroutine and one per connection
+	broker       *broker.Broker
+	namespace    *node.Namespace
+	listener     net.Listener
+	options      Options
+	faults       faults.Faults
+	faultsServer *http.Server // nil: none
+	faultsAddr   string
+	admin        *adminServer   // nil: none
+	running      sync.WaitGroup // the accepting goroutine and one per connection
 
 	mu          sync.Mutex
 	connections map[*transport.Conn]struct{}
@@ -81,7 +84,7 @@ func Start(cfg Config, opts Options) (*Emulator, error) {
 	if opts.IdleTimeout == 0 {
 		opts.IdleTimeout = idleTimeout
 	}
-	if err := checkListen(opts); err != nil {
+	if err := checkListen("Listen", opts.Listen, opts.AllowRemote); err != nil {
 		return nil, err
 	}
 	checked, err := cfg.entities()
@@ -100,26 +103,25 @@ func Start(cfg Config, opts Options) (*Emulator, error) {
 		broker: b, listener: listener, options: opts, connections: map[*transport.Conn]struct{}{},
 	}
 	e.namespace = &node.Namespace{Broker: b, Keys: opts.Keys, Clock: opts.Clock, Faults: &e.faults}
-	if err := e.serveAdmin(); err != nil {
-		_ = listener.Close()
-		b.Stop()
-		return nil, err
+	if err := errors.Join(e.serveFaults(), e.serveAdministration(cfg)); err != nil {
+		return nil, errors.Join(err, e.Close())
 	}
 	e.running.Go(e.accept)
 	return e, nil
 }
 
-func checkListen(opts Options) error {
-	err := checkLoopback(opts.Listen)
+// checkListen refuses an address beyond loopback unless that was asked for; option is where the address comes from.
+func checkListen(option, address string, allowRemote bool) error {
+	err := checkLoopback(address)
 	if errors.Is(err, errRemote) {
-		if opts.AllowRemote {
+		if allowRemote {
 			return nil
 		}
-		return fmt.Errorf("emulator: Listen %w; the emulator has no TLS and is not "+
-			"for production: set AllowRemote to listen there anyway", err)
+		return fmt.Errorf("emulator: %s %w; the emulator has no TLS and is not "+
+			"for production: set AllowRemote to listen there anyway", option, err)
 	}
 	if err != nil {
-		return fmt.Errorf("emulator: Listen %w", err)
+		return fmt.Errorf("emulator: %s %w", option, err)
 	}
 	return nil
 }
@@ -210,8 +212,11 @@ func (e *Emulator) Close() error {
 	e.closed = true
 	e.mu.Unlock()
 	err := e.listener.Close()
+	if e.faultsServer != nil {
+		_ = e.faultsServer.Close()
+	}
 	if e.admin != nil {
-		_ = e.admin.Close()
+		err = errors.Join(err, e.admin.close())
 	}
 	e.DropConnections()
 	e.running.Wait()
@@ -220,6 +225,14 @@ func (e *Emulator) Close() error {
 		return nil // closed twice
 	}
 	return err
+}
+
+// AdminAddr is where the administration API listens; empty if it does not.
+func (e *Emulator) AdminAddr() string {
+	if e.admin == nil {
+		return ""
+	}
+	return e.admin.listener.Addr().String()
 }
 
 // Counts counts the messages of a subscription.

@@ -286,11 +286,12 @@ func TestUnknownEntity(t *testing.T) {
 	client := connect(t, e)
 	sender := must(client.NewSender("nowhere", nil))(t)
 	err := sender.SendMessage(within(t), text("x"), nil)
-	if err == nil || !strings.Contains(err.Error(), "amqp:not-found") {
+	var sbErr *azservicebus.Error
+	if !errors.As(err, &sbErr) || sbErr.Code != azservicebus.CodeNotFound {
 		t.Errorf("send: %v", err)
 	}
 	r := must(client.NewReceiverForSubscription("t", "nobody", nil))(t)
-	if _, err := r.ReceiveMessages(within(t), 1, nil); err == nil || !strings.Contains(err.Error(), "amqp:not-found") {
+	if _, err := r.ReceiveMessages(within(t), 1, nil); !errors.As(err, &sbErr) || sbErr.Code != azservicebus.CodeNotFound {
 		t.Errorf("receive: %v", err)
 	}
 }

@@ -21,31 +21,31 @@ const (
 	faultsReadTimeout = 10 * time.Second
 )
 
-// serveAdmin listens for orders to break things; never beyond loopback, whoever asks.
-func (e *Emulator) serveAdmin() error {
-	if e.options.Admin == "" {
+// serveFaults listens for orders to break things; never beyond loopback, whoever asks.
+func (e *Emulator) serveFaults() error {
+	if e.options.FaultsListen == "" {
 		return nil
 	}
-	if err := checkLoopback(e.options.Admin); err != nil {
-		return fmt.Errorf("emulator: Admin %w: whoever can reach it can break everything", err)
+	if err := checkLoopback(e.options.FaultsListen); err != nil {
+		return fmt.Errorf("emulator: FaultsListen %w: whoever can reach it can break everything", err)
 	}
-	listener, err := net.Listen("tcp", e.options.Admin)
+	listener, err := net.Listen("tcp", e.options.FaultsListen)
 	if err != nil {
-		return fmt.Errorf("emulator: Admin: %w", err)
+		return fmt.Errorf("emulator: FaultsListen: %w", err)
 	}
-	e.adminAddr = listener.Addr().String()
-	e.admin = &http.Server{
-		Handler: e.adminHandler(), ReadTimeout: faultsReadTimeout,
+	e.faultsAddr = listener.Addr().String()
+	e.faultsServer = &http.Server{
+		Handler: e.faultsHandler(), ReadTimeout: faultsReadTimeout,
 		ErrorLog: slog.NewLogLogger(e.options.Logger.Handler(), slog.LevelWarn),
 	}
-	e.running.Go(func() { _ = e.admin.Serve(listener) })
+	e.running.Go(func() { _ = e.faultsServer.Serve(listener) })
 	return nil
 }
 
-// AdminAddr is the address of the HTTP endpoint for faults, or empty.
-func (e *Emulator) AdminAddr() string { return e.adminAddr }
+// FaultsAddr is the address of the HTTP endpoint for faults, or empty.
+func (e *Emulator) FaultsAddr() string { return e.faultsAddr }
 
-func (e *Emulator) adminHandler() http.Handler {
+func (e *Emulator) faultsHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /faults/{name}", e.postFault)
 	mux.HandleFunc("GET /faults", func(w http.ResponseWriter, _ *http.Request) { e.answerFaults(w) })

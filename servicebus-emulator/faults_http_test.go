@@ -16,7 +16,7 @@ import (
 // order calls the endpoint for faults and answers its status and body.
 func order(t testing.TB, e *emu.Emulator, method, path, body string) (int, string) {
 	t.Helper()
-	request := must(http.NewRequestWithContext(within(t), method, "http://"+e.AdminAddr()+path, strings.NewReader(body)))(t)
+	request := must(http.NewRequestWithContext(within(t), method, "http://"+e.FaultsAddr()+path, strings.NewReader(body)))(t)
 	request.Close = true // no connection is kept for later
 	response := must(http.DefaultClient.Do(request))(t)
 	defer response.Body.Close()
@@ -35,7 +35,7 @@ const none = `{"faults":[]}`
 
 // Each fault that stays on is listed, and ends with the rest.
 func TestFaultsOverHTTP(t *testing.T) {
-	e := start(t, one(emu.SubscriptionProperties{}), emu.Options{Admin: "127.0.0.1:0"})
+	e := start(t, one(emu.SubscriptionProperties{}), emu.Options{FaultsListen: "127.0.0.1:0"})
 	ordered(t, e, "GET", "/faults", "", none)
 	for _, c := range []struct{ name, body, want string }{
 		{"throttle", ``, `{"fault":"throttle","condition":"com.microsoft:server-busy","count":-1}`},
@@ -59,7 +59,7 @@ func TestFaultsOverHTTP(t *testing.T) {
 
 // What is ordered happens, and ends.
 func TestFaultsOverHTTPStrike(t *testing.T) {
-	e := start(t, one(emu.SubscriptionProperties{}), emu.Options{Admin: "localhost:0"})
+	e := start(t, one(emu.SubscriptionProperties{}), emu.Options{FaultsListen: "localhost:0"})
 	client, ctx := impatient(t, e), within(t)
 	sender := must(client.NewSender("t", nil))(t)
 	r := must(client.NewReceiverForSubscription("t", "s", nil))(t)
@@ -82,7 +82,7 @@ func TestFaultsOverHTTPStrike(t *testing.T) {
 }
 
 func TestFaultsOverHTTPAreChecked(t *testing.T) {
-	e := start(t, one(emu.SubscriptionProperties{}), emu.Options{Admin: "[::1]:0", Listen: "127.0.0.1:0"})
+	e := start(t, one(emu.SubscriptionProperties{}), emu.Options{FaultsListen: "[::1]:0", Listen: "127.0.0.1:0"})
 	for _, c := range []struct {
 		method, path, body string
 		status             int
@@ -124,16 +124,16 @@ func TestFaultsOverHTTPAreChecked(t *testing.T) {
 // Neither other machines nor web pages reach it.
 func TestFaultsOverHTTPOnLoopbackOnly(t *testing.T) {
 	for _, address := range []string{":0", "0.0.0.0:0", "192.0.2.1:0", "example.com:80", "127.0.0.1"} {
-		e, err := emu.Start(one(emu.SubscriptionProperties{}), emu.Options{Admin: address, AllowRemote: true})
+		e, err := emu.Start(one(emu.SubscriptionProperties{}), emu.Options{FaultsListen: address, AllowRemote: true})
 		if err == nil {
 			_ = e.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), "Admin") {
+		if err == nil || !strings.Contains(err.Error(), "FaultsListen") {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
-	e := start(t, one(emu.SubscriptionProperties{}), emu.Options{Admin: "127.0.0.1:0"})
-	request := must(http.NewRequestWithContext(within(t), "POST", "http://"+e.AdminAddr()+"/faults/throttle", nil))(t)
+	e := start(t, one(emu.SubscriptionProperties{}), emu.Options{FaultsListen: "127.0.0.1:0"})
+	request := must(http.NewRequestWithContext(within(t), "POST", "http://"+e.FaultsAddr()+"/faults/throttle", nil))(t)
 	request.Header.Set("Sec-Fetch-Site", "cross-site")
 	request.Close = true
 	response := must(http.DefaultClient.Do(request))(t)

@@ -202,6 +202,6 @@ func (v *verdict) reconcile(ctx context.Context, c *commands, open []*job, begun
 	group.Wait()
 	v.note("unknown outcomes, as their agents tell: %v", states)
 	v.check(problems == nil, "all unknown outcomes reconciled: %d, %v", len(open), problems)
-	v.check(len(wrong) == 0, "told wrongly by a journal: %d %v", len(wrong), wrong)
+	v.check(len(wrong) == 0, "told wrongly by a journal: %d, such as %v", len(wrong), wrong[:min(3, len(wrong))])
 	return nil
 }

@@ -322,3 +322,34 @@ func FuzzMessage(f *testing.F) {
 		_ = DataSections(s.Body, func([]byte) error { return nil })
 	})
 }
+
+func TestWithMessageID(t *testing.T) {
+	list := func(code byte, content ...byte) []byte { return append([]byte{code}, content...) }
+	for _, section := range [][]byte{
+		nil,
+		list(codeList0),
+		list(codeList8, 1, 0),
+		list(codeList8, 2, 1, codeNull),
+		list(codeList8, 7, 3, codeNull, codeNull, codeStr8, 2, 't', 'o'),
+		list(codeList32, 0, 0, 0, 10, 0, 0, 0, 3, codeNull, codeNull, codeStr8, 2, 't', 'o'),
+	} {
+		before, err := ParseProperties(section)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, err := WithMessageID(section, "id")
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := ParseProperties(set)
+		before.MessageID = "id"
+		if err != nil || after != before {
+			t.Errorf("% x: %+v, %v", section, after, err)
+		}
+	}
+	for _, section := range [][]byte{{}, list(codeList8, 9, 1), list(codeList8, 4, 1, codeStr8, 1, 'x')} {
+		if set, err := WithMessageID(section, "id"); err == nil {
+			t.Errorf("% x became % x", section, set)
+		}
+	}
+}

@@ -189,6 +189,30 @@ func ParseProperties(section []byte) (Properties, error) {
 	return p, firstError(r.err, f.err)
 }
 
+// WithMessageID answers a properties section, or nil for none, with its first field, which is null or absent, set.
+func WithMessageID(section []byte, id string) ([]byte, error) {
+	var rest []byte
+	count := 1
+	if section != nil {
+		r := reader{b: section}
+		code := r.byte()
+		if code == codeList8 || code == codeList32 {
+			var body reader
+			body, count = r.compound(code == codeList32)
+			rest = body.rest()
+		}
+		if r.err != nil {
+			return nil, r.err
+		}
+		if len(rest) > 0 && rest[0] != codeNull {
+			return nil, fmt.Errorf("amqp: the message has an id, of type 0x%02x", rest[0])
+		}
+		rest, count = rest[min(1, len(rest)):], max(1, count)
+	}
+	dst, mark := begin32(make([]byte, 0, len(rest)+len(id)+11), codeList32)
+	return end32(append(appendString(dst, id), rest...), mark, count), nil
+}
+
 // ParseMap decodes a section that is a map; nil answers none.
 func ParseMap(section []byte) (Map, error) {
 	if section == nil {

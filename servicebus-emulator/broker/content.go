@@ -56,6 +56,7 @@ func parse(encoded []byte) (*content, *amqp.Error) {
 			return nil, refused
 		}
 	}
+	c.identify()
 	return c, nil
 }
 

@@ -32,6 +32,7 @@ type QueueSettings struct {
 	DuplicateWindow        time.Duration // of a queue: see TopicSettings
 	MaxSize                int64         // of a queue, bytes: see TopicSettings
 	MaxMessageSize         int           // of a queue, bytes
+	Notes                  any           // kept for whoever made it
 }
 
 // SubscriptionSettings describe a subscription, which is a queue with rules.
@@ -57,6 +58,7 @@ type TopicSettings struct {
 	DuplicateWindow  time.Duration // a message with the id of one sent so long ago is dropped; zero at creation: never
 	AutoDeleteOnIdle time.Duration // without use for so long it is deleted; zero: never
 	Subscriptions    []SubscriptionSettings
+	Notes            any // kept for whoever made it
 }
 
 func (s TopicSettings) withDefaults() TopicSettings {
@@ -94,7 +96,7 @@ func (s QueueSettings) check(path string) error {
 func (s QueueSettings) destination() TopicSettings {
 	return TopicSettings{
 		Name: s.Name, MaxSize: s.MaxSize, MaxMessageSize: s.MaxMessageSize,
-		DuplicateWindow: s.DuplicateWindow, AutoDeleteOnIdle: s.AutoDeleteOnIdle,
+		DuplicateWindow: s.DuplicateWindow, AutoDeleteOnIdle: s.AutoDeleteOnIdle, Notes: s.Notes,
 	}
 }
 

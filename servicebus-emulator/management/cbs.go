@@ -40,15 +40,23 @@ func PutToken(keys Keys, r *Request, now time.Time) (Response, *Claim) {
 		return granted, &Claim{ExpiresAt: now.AddDate(100, 0, 0)}
 	}
 	token, _ := r.Body.(string)
-	claim, err := keys.verify(token, now)
+	claim, err := keys.Verify(token, now)
 	if err != nil {
 		return failure(statusUnauthorized, amqp.ErrUnauthorizedAccess, "the token is not valid: %v", err), nil
 	}
 	return granted, claim
 }
 
-// verify checks a shared access signature: "SharedAccessSignature sr=<uri>&sig=<hmac>&se=<expiry>&skn=<key name>".
-func (k Keys) verify(token string, now time.Time) (*Claim, error) {
+// Audience is the URL of the entity that a token is put for.
+func (r *Request) Audience() string { return r.text("name") }
+
+// NotFound answers a request about an entity that does not exist.
+func NotFound(reason *amqp.Error) Response {
+	return Response{Status: statusNotFound, Description: reason.Description, Condition: reason.Condition}
+}
+
+// Verify checks a shared access signature: "SharedAccessSignature sr=<uri>&sig=<hmac>&se=<expiry>&skn=<key name>".
+func (k Keys) Verify(token string, now time.Time) (*Claim, error) {
 	query, ok := strings.CutPrefix(token, "SharedAccessSignature ")
 	if !ok {
 		return nil, fmt.Errorf("it is not a SharedAccessSignature, and only those can be checked here")

@@ -85,7 +85,11 @@ func Address(a *amqp.Attach) string {
 	if t == nil {
 		return ""
 	}
-	address := t.Address
+	return pathOf(t.Address)
+}
+
+// pathOf answers the path of an address or a URL.
+func pathOf(address string) string {
 	if _, rest, ok := strings.Cut(address, "://"); ok {
 		_, address, _ = strings.Cut(rest, "/")
 	}
@@ -120,6 +124,11 @@ func (c *connection) putToken(r *management.Request) management.Response {
 	}
 	response, claim := management.PutToken(c.Keys, r, c.Clock.Now())
 	if claim != nil {
+		// The service answers here, before there is a link: that is what clients make their "not found" of.
+		entity, _ := cutSuffixFold(pathOf(r.Audience()), managementSuffix)
+		if entity = strings.Trim(entity, "/"); entity != "" && c.Broker.Queue(entity) == nil && c.Broker.Destination(entity) == nil {
+			return management.NotFound(notFound(entity))
+		}
 		c.mu.Lock()
 		if c.claims == nil {
 			c.claims = map[string]management.Claim{}

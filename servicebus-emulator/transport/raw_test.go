@@ -118,13 +118,16 @@ func TestMessageTooLarge(t *testing.T) {
 		}), Reply{MaxMessageSize: 5000})
 	})
 	r.frame(amqp.Attach{Name: "a", Role: amqp.RoleSender})
-	r.read() // attach
-	r.read() // flow
-	for range 2 {
-		r.frame(amqp.Transfer{HasDeliveryID: true, Tag: []byte{1}, More: true, Payload: make([]byte, 3000)})
-	}
-	if d, ok := r.read().(amqp.Detach); !ok || d.Error.Condition != amqp.ErrMessageSizeExceeded {
-		t.Errorf("%+v", d)
+	r.read()                    // attach
+	r.read()                    // flow
+	for id := range uint32(2) { // refused, and the link goes on
+		for _, more := range []bool{true, true, false} {
+			r.frame(amqp.Transfer{HasDeliveryID: true, DeliveryID: id, Tag: []byte{1}, More: more, Payload: make([]byte, 3000)})
+		}
+		d, ok := r.read().(amqp.Disposition)
+		if !ok || d.First != id || d.State.Outcome != amqp.Rejected || d.State.Error.Condition != amqp.ErrMessageSizeExceeded {
+			t.Errorf("%+v", d)
+		}
 	}
 }
 

@@ -8,17 +8,23 @@ type message struct {
 	id      uint32
 	format  uint32
 	settled bool
-	partial []byte // what is here, unless the message is a single frame
+	size    int    // bytes that came so far
+	partial []byte // what is here, unless the message is a single frame, or too large
 }
 
-// add takes a frame. Once the message is whole it answers its payload, which for a single frame is not copied.
-func (m *message) add(t amqp.Transfer) (payload []byte, whole bool) {
+// add takes a frame. Once the message is whole it answers its payload, which for a single frame is not copied. Of a
+// message larger than the limit, if there is one, nothing more is kept.
+func (m *message) add(t amqp.Transfer, limit int) (payload []byte, whole bool) {
 	if !m.open {
-		m.open = true
-		m.id, m.format, m.settled, m.partial = t.DeliveryID, t.Format, false, m.partial[:0]
+		m.id, m.format, m.settled, m.size, m.partial = t.DeliveryID, t.Format, false, 0, m.partial[:0]
 	}
 	m.settled = m.settled || t.Settled
 	m.open = t.More && !t.Aborted
+	m.size += len(t.Payload)
+	if limit > 0 && m.size > limit {
+		m.partial = m.partial[:0]
+		return nil, !m.open
+	}
 	if !m.open && len(m.partial) == 0 {
 		return t.Payload, true
 	}
@@ -46,18 +52,18 @@ func (c *Conn) onTransfer(channel uint16, t amqp.Transfer) error {
 	if !attached {
 		return nil // it was under way while we detached
 	}
-	payload, whole := l.incoming.add(t)
-	if l.maxMessageSize > 0 && len(payload) > l.maxMessageSize {
-		l.incoming = message{}
-		l.Detach(amqp.Errorf(amqp.ErrMessageSizeExceeded,
-			"the message is larger than the maximum of %d bytes", l.maxMessageSize))
-		return nil
-	}
+	payload, whole := l.incoming.add(t, l.maxMessageSize)
 	if !whole {
 		return nil
 	}
 	var reason *amqp.Error
-	if !t.Aborted {
+	switch {
+	case t.Aborted:
+	case l.maxMessageSize > 0 && l.incoming.size > l.maxMessageSize: // refused, and the link goes on, as at the service
+		reason = amqp.Errorf(amqp.ErrMessageSizeExceeded,
+			"the received message (delivery-id:%d, size:%d bytes) exceeds the limit (%d bytes) currently allowed on the link",
+			l.incoming.id, l.incoming.size, l.maxMessageSize)
+	default:
 		reason = l.sink.Receive(l.incoming.format, payload)
 	}
 	if cap(l.incoming.partial) > keptBuffer {

@@ -1,0 +1,228 @@
+// A small agent: heartbeats, and two commands over Service Bus. README.md says how to run it.
+import { createHash, randomUUID } from "node:crypto";
+import { hostname } from "node:os";
+import { setTimeout as pause } from "node:timers/promises";
+import { ServiceBusClient } from "@azure/service-bus";
+import { Journal } from "./journal.mjs";
+
+const env = process.env;
+const connectionString = env.SERVICEBUS_CONNECTION_STRING;
+const name = env.AGENT_NAME ?? hostname();
+const heartbeatEvery = Number(env.AGENT_HEARTBEAT_SECONDS ?? 30) * 1000;
+const renewEvery = 15_000; // ms; at most half of the subscription's lock duration
+const grace = 10_000; // ms for what runs when the agent is told to stop
+const version = "node-example/1";
+const bootId = randomUUID();
+const log = (what, more = {}) => console.error(JSON.stringify({ at: new Date(), what, ...more }));
+
+if (!connectionString || !(heartbeatEvery > 0)) {
+  console.error("SERVICEBUS_CONNECTION_STRING is required; AGENT_HEARTBEAT_SECONDS is a positive number");
+  process.exit(2);
+}
+const journal = new Journal(env.AGENT_JOURNAL ?? "journal.jsonl");
+const client = new ServiceBusClient(connectionString, { retryOptions: { maxRetries: 3, retryDelayInMs: 500, timeoutInMs: 10_000 } });
+const senders = new Map();
+const sender = (topic) => senders.get(topic) ?? senders.set(topic, client.createSender(topic)).get(topic);
+const stopping = new AbortController();
+const running = new Set(); // promises of commands under way
+
+// The machine, simulated. A real agent asks Windows here.
+const services = [
+  { name: "W3SVC", displayName: "World Wide Web Publishing Service", status: "SERVICE_STATUS_RUNNING", startType: "SERVICE_START_TYPE_AUTOMATIC", pid: 4120 },
+  { name: "Spooler", displayName: "Print Spooler", status: "SERVICE_STATUS_RUNNING", startType: "SERVICE_START_TYPE_AUTOMATIC", pid: 1876 },
+  { name: "RemoteRegistry", displayName: "Remote Registry", status: "SERVICE_STATUS_STOPPED", startType: "SERVICE_START_TYPE_MANUAL", pid: 0 },
+];
+
+// What this agent knows, by the command's field. run answers the part of the result that tells what was read or done.
+const operations = {
+  listServices: {
+    kind: "OPERATION_KIND_LIST_SERVICES", write: false, check: () => null,
+    run: async () => ({ outcome: "OUTCOME_SUCCEEDED", services: { services } }),
+  },
+  restartService: {
+    kind: "OPERATION_KIND_RESTART_SERVICE", write: true,
+    check: ({ service }) => (typeof service === "string" && length(service) >= 1 && length(service) <= 256 ? null : "restartService.service: 1 to 256 characters are required"),
+    run: async ({ service }) => {
+      const found = services.find((s) => folded(s.name) === folded(service));
+      if (!found) return { outcome: "OUTCOME_NOT_FOUND", message: `there is no service "${service}"` };
+      const before = found.status === "SERVICE_STATUS_RUNNING" ? "running" : "stopped";
+      await pause(50);
+      Object.assign(found, { status: "SERVICE_STATUS_RUNNING", pid: 1000 + Math.floor(Math.random() * 9000) });
+      return { outcome: "OUTCOME_SUCCEEDED", changes: { changes: [{ subject: `service ${found.name}`, before, after: "restarted, running" }] } };
+    },
+  },
+};
+
+const length = (text) => [...text].length; // characters, as the contract counts them
+const folded = (text) => text.normalize("NFC").toLowerCase();
+
+async function heartbeats() {
+  for (let sequence = 1; !stopping.signal.aborted; sequence++) {
+    const heartbeat = {
+      name, hostname: hostname(), agentVersion: version, bootId, sequence: String(sequence), reportedAt: new Date(),
+      capabilities: Object.values(operations).map((o) => o.kind),
+    };
+    try {
+      await sender("agent-state").sendMessages({ body: heartbeat, contentType: "application/json" });
+    } catch (error) {
+      log("a heartbeat was not sent", { error: error.message }); // the next one tells more than this one again
+    }
+    await pause(heartbeatEvery * (0.9 + 0.2 * Math.random()), null, { signal: stopping.signal }).catch(() => {});
+  }
+}
+
+// commands takes the session named as the agent, and takes it again whenever it is lost.
+async function commands() {
+  for (let failures = 0; !stopping.signal.aborted;) {
+    let session;
+    try {
+      session = await client.acceptSession("agent-commands", "agents", name, { maxAutoLockRenewalDurationInMs: 0, abortSignal: stopping.signal });
+      log("commands are taken");
+      for (let renewedAt = performance.now(); !stopping.signal.aborted;) {
+        const wait = Math.max(1, renewEvery - (performance.now() - renewedAt));
+        for (const message of await session.receiveMessages(1, { maxWaitTimeInMs: wait, abortSignal: stopping.signal })) {
+          await take(session, message, performance.now());
+        }
+        if (performance.now() - renewedAt >= renewEvery) {
+          await session.renewSessionLock();
+          renewedAt = performance.now();
+        }
+        failures = 0;
+      }
+    } catch (error) {
+      if (!stopping.signal.aborted) log("the session of commands was lost; it is taken again", { error: error.message });
+    }
+    await session?.close().catch(() => {});
+    const delay = Math.min(30_000, 250 * 2 ** failures++) * (0.5 + Math.random());
+    await pause(delay, null, { signal: stopping.signal }).catch(() => {});
+  }
+}
+
+// take decides on a command and settles it; only then is it started, beside the receiving of the next.
+async function take(session, message, receivedAt) {
+  const command = readable(message);
+  if (!command) {
+    await session.deadLetterMessage(message, { deadLetterReason: "InvalidCommand", deadLetterErrorDescription: "the body is not a Command in JSON" });
+    return start(message, async () => refused("REFUSAL_REASON_INVALID", "the body is not a Command in JSON"));
+  }
+  const asked = Object.keys(operations).filter((field) => command[field] != null);
+  const refusal = check(command, asked) ?? expired(command, receivedAt);
+  if (refusal) {
+    await session.completeMessage(message);
+    return start(message, async () => refusal);
+  }
+  const [field] = asked;
+  const id = command.commandId.toLowerCase();
+  const print = createHash("sha256").update(JSON.stringify([field, command[field]])).digest("hex");
+  const seen = journal.get(id);
+  if (seen) {
+    await session.completeMessage(message);
+    return start(message, () => repeated(seen, print, command, receivedAt));
+  }
+  let record;
+  try {
+    record = journal.begin(id, print); // on disk from here on
+  } catch (error) {
+    await session.completeMessage(message);
+    return start(message, async () => refused("REFUSAL_REASON_JOURNAL_UNAVAILABLE", error.message));
+  }
+  try {
+    await session.completeMessage(message);
+  } catch (error) {
+    journal.drop(record); // not started, so that it may come again
+    throw error;
+  }
+  start(message, () => execute(operations[field], command, command[field], record, receivedAt));
+}
+
+function readable(message) {
+  const { body, contentType } = message;
+  const json = !contentType || /^application\/json\s*(;|$)/i.test(contentType);
+  return json && body !== null && typeof body === "object" && !Array.isArray(body) && !Buffer.isBuffer(body) ? body : undefined;
+}
+
+const refused = (refusalReason, why) => ({ outcome: "OUTCOME_REFUSED", refusalReason, message: `${why}; nothing was done` });
+
+function check(command, asked) {
+  const { commandId, targetAgent } = command;
+  if (targetAgent && folded(String(targetAgent)) !== folded(name)) {
+    return refused("REFUSAL_REASON_WRONG_AGENT", `targetAgent: the command is for "${targetAgent}", and this is "${name}"`);
+  }
+  const problem = !/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(commandId) ? "commandId: a UUID is required"
+    : !targetAgent ? "targetAgent: is required"
+      : !(budgetOf(command) >= 100 && budgetOf(command) <= 3_600_000) ? "budget: 100 ms to 1 h are required"
+        : asked.length !== 1 ? "operation: the command has none that this agent knows"
+          : operations[asked[0]].check(command[asked[0]]);
+  return problem ? refused("REFUSAL_REASON_INVALID", problem) : null;
+}
+
+// budgetOf reads a protobuf duration in JSON, "2.5s", as milliseconds.
+const budgetOf = ({ budget }) => (/^\d+(\.\d{1,9})?s$/.test(budget) ? parseFloat(budget) * 1000 : NaN);
+
+// expired looks at this machine's monotonic clock only; issuedAt is another machine's.
+function expired(command, receivedAt) {
+  if (performance.now() - receivedAt < budgetOf(command)) return null;
+  return { outcome: "OUTCOME_EXPIRED", message: "budget: it was over before the command could be started; nothing was done" };
+}
+
+async function repeated(seen, print, command, receivedAt) {
+  if (seen.print !== print) return refused("REFUSAL_REASON_INVALID", "commandId: this id was used for another command before");
+  const left = budgetOf(command) - (performance.now() - receivedAt);
+  if (seen.ended) await Promise.race([seen.ended, pause(left, null, { ref: false })]); // this process runs it
+  return seen.result ?? { outcome: "OUTCOME_REFUSED", refusalReason: "REFUSAL_REASON_ALREADY_BEGUN", message: "this command was begun before, and its outcome is not known; it is not run again" };
+}
+
+let writing; // the write that runs
+
+async function execute(operation, command, argument, record, receivedAt) {
+  const patience = receivedAt + Math.min(2_000, budgetOf(command));
+  while (operation.write && writing && performance.now() < patience) {
+    await Promise.race([writing, pause(patience - performance.now(), null, { ref: false })]);
+  }
+  let refusal = expired(command, receivedAt);
+  if (!refusal && operation.write && writing) refusal = refused("REFUSAL_REASON_BUSY", "another write is running");
+  if (!refusal && stopping.signal.aborted) refusal = refused("REFUSAL_REASON_DRAINING", "the agent is shutting down");
+  if (refusal) {
+    journal.drop(record);
+    return refusal;
+  }
+  const run = perform(operation, argument);
+  if (operation.write) {
+    writing = run.finally(() => { writing = undefined; });
+  }
+  const result = { commandId: command.commandId, agent: name, ...(await run) };
+  try {
+    journal.finish(record, result);
+  } catch (error) {
+    log("an outcome is not in the journal", { commandId: command.commandId, error: error.message });
+  }
+  return result;
+}
+
+async function perform(operation, argument) {
+  const startedAt = new Date();
+  const before = performance.now();
+  const result = await operation.run(argument).catch((error) => ({ outcome: "OUTCOME_FAILED", message: error.message }));
+  return { ...result, startedAt, finishedAt: new Date(), duration: `${((performance.now() - before) / 1000).toFixed(6)}s` };
+}
+
+// start has the answer made and sent. The reply may be sent again: whoever waits takes the first.
+function start(message, answer) {
+  const work = (async () => {
+    const result = { commandId: String(message.messageId), agent: name, ...(await answer()) };
+    log("command", { commandId: result.commandId, outcome: result.outcome, refusal: result.refusalReason, message: result.message });
+    await sender(message.replyTo || "agent-replies").sendMessages({
+      body: result, contentType: "application/json", correlationId: message.messageId, sessionId: message.replyToSessionId, timeToLive: 300_000,
+    });
+  })().catch((error) => log("a command was not answered", { commandId: message.messageId, error: error.message }));
+  running.add(work);
+  work.finally(() => running.delete(work));
+}
+
+for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => stopping.abort());
+log("started", { name, bootId });
+await Promise.all([heartbeats(), commands()]);
+await Promise.race([Promise.all(running), pause(grace, null, { ref: false })]);
+await Promise.race([client.close(), pause(3_000, null, { ref: false })]);
+log("stopped");
+process.exit(0);
