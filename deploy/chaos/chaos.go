@@ -145,7 +145,7 @@ func (r *run) normal(ctx context.Context) (time.Duration, error) {
 // fresh tells whether nothing old waits in the queue.
 func (r *run) fresh(ctx context.Context) bool {
 	counts, err := r.world.emulator.Counts(stateTopic, stateSubscription)
-	if err != nil || int(counts.Active) > r.cfg.Beating/2+100 {
+	if err != nil || counts.Active > r.cfg.Beating/2+100 {
 		return false
 	}
 	got, err := r.world.read.GetAgent(ctx, &registryv1.GetAgentRequest{Name: r.commands.agents[0]})

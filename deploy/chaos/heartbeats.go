@@ -139,7 +139,7 @@ func (s *stubborn) send(messages []*azservicebus.Message) error {
 			return err
 		}
 		s.close()
-		time.Sleep(100 * time.Millisecond)
+		pass(context.Background(), 100*time.Millisecond)
 	}
 }
 

@@ -444,3 +444,57 @@ func TestStartsBeforeTheBus(t *testing.T) {
 	}
 	r.end(t)
 }
+
+// Whatever the broker or the network does, every heartbeat is stored and nothing but poison is dead-lettered.
+func TestI7_FaultsOfTheBrokerLoseNothing(t *testing.T) {
+	const address = topic + "/Subscriptions/" + subscription
+	for name, fault := range map[string]func(*emulator.Emulator) error{
+		"links detached": func(e *emulator.Emulator) error {
+			_, err := e.DetachLinks(address, "amqp:link:detach-forced")
+			return err
+		},
+		"locks expired": func(e *emulator.Emulator) error { return e.ExpireLocks(topic, subscription) },
+		"server busy":   func(e *emulator.Emulator) error { e.Throttle(20); return nil },
+		"links refused": func(e *emulator.Emulator) error {
+			e.DropConnections()
+			return e.RefuseAttaches(address, "com.microsoft:timeout", 3)
+		},
+		"tokens refused":    func(e *emulator.Emulator) error { e.DropConnections(); e.RefuseAuth(2); return nil },
+		"settlements mute":  func(e *emulator.Emulator) error { return e.LoseDispositions(address, 30) },
+		"everything slow":   func(e *emulator.Emulator) error { e.Delay(50 * time.Millisecond); return nil },
+		"deliveries paused": func(e *emulator.Emulator) error { return e.PauseSubscription(topic, subscription, true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e, registry := newEmulator(t, emulator.SubscriptionProperties{LockDuration: emulator.Duration(5 * time.Second), MaxDeliveryCount: 10}), newServer(t)
+			run(t, settings(e, registry))
+			send(t, e, bodies(100, 1)...)
+			drained(t, e)
+			// In the middle of a batch.
+			arrived, goOn := make(chan struct{}, 100), make(chan struct{})
+			registry.registry.set(func(context.Context, *registryv1.RecordHeartbeatsRequest) error {
+				arrived <- struct{}{}
+				<-goOn
+				return nil
+			})
+			send(t, e, bodies(200, 2)...)
+			<-arrived
+			check(t, fault(e))
+			close(goOn)
+			eventually(t, "stored, though it may be settled later", func() bool { return registry.registry.agents() > 100 })
+			e.EndFaults()
+			send(t, e, bodies(300, 3)...)
+			drained(t, e)
+			if got := counts(t, e); got.DeadLetter != 0 || registry.registry.agents() != 300 {
+				t.Errorf("%+v, %d agents stored", got, registry.registry.agents())
+			}
+			registry.registry.mu.Lock()
+			defer registry.registry.mu.Unlock()
+			for agent, sequence := range registry.registry.stored {
+				if sequence != 3 {
+					t.Fatalf("%s holds sequence %d", agent, sequence)
+				}
+			}
+		})
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/go-amqp"
 )
 
 // refreshAfter is the idle time after which the link is opened anew before a send: the service detaches idle links after ten
@@ -156,11 +157,18 @@ func (s *OnceSender) Send(ctx context.Context, message *Message) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(err, azservicebus.ErrMessageTooLarge) {
+	if errors.Is(err, azservicebus.ErrMessageTooLarge) || rejected(err) {
 		return &NotSentError{err} // neither the SDK nor the broker keeps such a message
 	}
 	s.discard(link)
 	return err
+}
+
+// rejected tells the broker's own answer that it does not take the message, such as when it is busy, from the end of a link or a
+// connection, which comes as another type and says nothing about the message.
+func rejected(err error) bool {
+	_, answer := err.(*amqp.Error) //nolint:errorlint // the errors of links may wrap one
+	return answer
 }
 
 // Close closes the link once its sends have ended, or when the context ends.

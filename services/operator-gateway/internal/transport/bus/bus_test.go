@@ -583,3 +583,49 @@ func BenchmarkCommandAndReply(b *testing.B) {
 		}
 	}
 }
+
+// A send that the broker stored but did not answer is in doubt: it is not sent again, and its reply is waited for.
+func TestI4_ASendThatWasStoredButNotAnsweredIsNotSentAgain(t *testing.T) {
+	bus := startBus(t)
+	g := startGateway(t, bus)
+	a := startAgent(t, bus, succeed)
+	check(t, bus.LoseAnswers("agent-commands", 1))
+	cmd := restart()
+	_, err := g.send(within(t), cmd)
+	check(t, err)
+	behind := restart()
+	_, err = g.send(within(t), behind)
+	check(t, err)
+	if first, second := a.next().MessageID, a.next().MessageID; first != cmd.GetCommandId() || second != behind.GetCommandId() {
+		t.Errorf("the agent got %s and %s", first, second)
+	}
+}
+
+// What the broker refuses was not sent, and says so.
+func TestI3_ASendThatTheBrokerRefusesIsNotSent(t *testing.T) {
+	bus := startBus(t)
+	g := startGateway(t, bus)
+	check(t, g.Prepare(within(t)))
+	check(t, bus.RejectSends("agent-commands", "com.microsoft:server-busy", 1))
+	_, err := g.send(within(t), restart())
+	if found := notSent(t, err); found.Reason != fault.BusUnavailable || waiting(t, bus) != 0 {
+		t.Errorf("%+v; %d were sent", found, waiting(t, bus))
+	}
+	startAgent(t, bus, succeed)
+	_, err = g.send(within(t), restart())
+	check(t, err)
+}
+
+// A throttled broker costs neither the session nor the replies in it.
+func TestI3_AThrottlingBrokerLosesNoReply(t *testing.T) {
+	bus := startBus(t)
+	g := startGateway(t, bus)
+	a := startAgent(t, bus, nil)
+	answered := make(chan error, 1)
+	go func() { _, err := g.send(within(t), restart()); answered <- err }()
+	message := a.next()
+	bus.Throttle(-1)
+	bus.EndFaults()
+	succeed(a, message)
+	check(t, <-answered)
+}
