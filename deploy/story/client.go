@@ -83,7 +83,7 @@ func (c Client) Do(ctx context.Context, method, path string, body any, etag stri
 		return Answer{}, err
 	}
 	answer := Answer{Status: response.StatusCode, Header: response.Header, Raw: strings.TrimSpace(string(raw))}
-	if len(raw) > 0 {
+	if len(raw) > 0 && answer.Header.Get("Content-Type") != "application/x-ndjson" { // lines of it are read by whoever wants them
 		if err := json.Unmarshal(raw, &answer.Body); err != nil {
 			return answer, fmt.Errorf("%s %s answered %d with a body that is not JSON: %w", method, path, response.StatusCode, err)
 		}

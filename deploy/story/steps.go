@@ -29,6 +29,8 @@ func (t *teller) steps() []step {
 		{"Its HTTP is verified: the same command goes over HTTP, and says so", t.verifiedFallback},
 		{"An agent that takes a command and never answers: the outcome is unknown, and nothing is sent again", t.neverAnswers},
 		{"Its late reply is noticed", t.lateReply},
+		{"And its agent tells what became of the command", t.whatBecameOfIt},
+		{"One operation on many agents: it stops at the first that fails, and says which were never asked", t.many},
 		{"Two operators accept with one etag: one wins, the other is told", t.twoOperators},
 		{"An agent is linked only to the server of its own name", t.otherName},
 		{"A rejected agent takes no more commands", t.rejected},
@@ -206,6 +208,28 @@ func (t *teller) lateReply(ctx context.Context) error {
 		}
 		return line != "", err
 	})
+}
+
+func (t *teller) whatBecameOfIt(ctx context.Context) error {
+	return t.until(ctx, "the command is finished", func() (bool, error) {
+		answer, err := t.call(ctx, http.MethodGet, at("agents", Both, "commands", t.unanswered), nil, "", answers(200, t.unanswered))
+		return answer.Text("record", "state") == "COMMAND_STATE_FINISHED" && answer.Text("record", "result", "outcome") == "OUTCOME_SUCCEEDED", err
+	})
+}
+
+func (t *teller) many(ctx context.Context) error {
+	batch := object{"agents": []string{Bus, Pending, Both}, "parallelism": 1, "restartService": object{"service": service}}
+	answer, err := t.call(ctx, http.MethodPost, "/api/agents:batch", batch, "", answers(200, `"stopped":"the limit of failures was reached"`))
+	if err != nil {
+		return err
+	}
+	for i, outcome := range []string{"BATCH_OUTCOME_SUCCEEDED", "BATCH_OUTCOME_NOT_SENT", "BATCH_OUTCOME_NOT_STARTED", `"succeeded":1`} {
+		lines := strings.Split(answer.Raw, "\n")
+		if len(lines) != 4 || !strings.Contains(lines[i], outcome) {
+			return fmt.Errorf("line %d of 4 lacks %s", i+1, outcome)
+		}
+	}
+	return nil
 }
 
 func (t *teller) twoOperators(ctx context.Context) error {
