@@ -20,6 +20,8 @@ Try, in another terminal:
   curl -s {{.REST}}/api/agents/bm-ams-01/services                     # read over Service Bus; any case will do
   curl -s -X POST {{.REST}}/api/agents/BM-AMS-01/services/W3SVC/restart
   curl -s -X POST {{.REST}}/api/agents/BM-QA-03/iis/app-pools/BenefitManager/recycle   # over HTTP
+  curl -s {{.REST}}/api/agents/BM-QA-03/commands/COMMAND_ID                       # what became of a command
+  curl -sN -d '{"agents":["BM-AMS-01","BM-QA-03"],"startService":{"service":"W3SVC"}}' {{.REST}}/api/agents:batch
   curl -s {{.REST}}/api/agents/BM-UTR-02/route                        # which transport, and why
   curl -s '{{.REST}}/api/config/agents?states=REGISTRATION_STATE_PENDING'   # BM-NEW-04 waits for a decision
   curl -s {{.REST}}/api/config/agents/BM-NEW-04/url-proposals

@@ -80,8 +80,13 @@ func Start(ctx context.Context, cfg Config) (_ *System, err error) {
 	if err := s.startGateway(ctx, runCtx, cfg, registryAddress); err != nil {
 		return nil, err
 	}
+	journals := filepath.Join(cfg.Dir, "journals")
+	if err := os.MkdirAll(journals, 0o750); err != nil {
+		return nil, err
+	}
 	s.Fleet, err = fleet.Start(context.WithoutCancel(ctx), fleet.Config{
 		Agents: cfg.Agents, ConnectionString: s.Bus, HeartbeatInterval: cfg.HeartbeatInterval, Logger: cfg.logger("agents"),
+		JournalDir: journals,
 	})
 	if err != nil {
 		return nil, err
