@@ -8,7 +8,7 @@ MODULES  := proto servicebus-emulator services/internal services/registry servic
 PACKAGES := $(addsuffix /...,$(addprefix ./,$(MODULES)))
 BIN      := $(CURDIR)/.bin
 
-.PHONY: help run demo test invariants lint generate bench chaos check build build-each vet race generated tidy
+.PHONY: help run demo test invariants lint generate bench chaos chaos-proof check build build-each vet race generated tidy
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -42,6 +42,13 @@ chaos: ## Break a running system on purpose and count what was lost or run twice
 	@go build -tags "$(CHAOS_TAGS)" -o out/chaos/ ./deploy/cmd/chaos ./deploy/cmd/chaos-agents ./services/registry/cmd/registry ./services/heartbeat/cmd/heartbeat ./services/operator-gateway/cmd/operator-gateway
 	@exec out/chaos/chaos $(if $(filter journal,$(BREAK)),-break journal) $(ARGS)
 
+chaos-proof: ## See that chaos notices a rule that is broken: each of three runs must fail, for its own reason
+	@for proof in "order:every connection cut:heartbeats lost" "settle:middle of a batch:heartbeats lost" "journal:the agents killed:executed more than once"; do \
+		rule=$${proof%%:*}; rest=$${proof#*:}; \
+		$(MAKE) -s chaos BREAK=$$rule ARGS="-seed 3 -duration 15s -only '$${rest%%:*}'" > out/chaos-$$rule.log 2>&1; \
+		grep -E "FAILED +$${rest#*:}" out/chaos-$$rule.log || { cat out/chaos-$$rule.log; echo "chaos did not notice that rule '$$rule' is broken"; exit 1; }; \
+	done
+
 check: build build-each vet lint generated test race ## What CI runs: build, vet, lint, generated code, the tests, and again with the race detector
 
 build: ## Build the whole workspace, without a C compiler
@@ -52,6 +59,7 @@ build-each: ## Build each module by itself
 
 vet:
 	@go vet $(PACKAGES)
+	@go vet -tags break_order,break_settle ./services/registry/... ./services/heartbeat/...
 
 # One package at a time: the race detector is slow, and tests of locks that lapse must not compete for two cores.
 race: $(BIN)/gotestsum

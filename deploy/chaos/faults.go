@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -30,8 +31,8 @@ func faults(random *rand.Rand) []fault {
 			_, err := w.emulator.DetachLinks("", "amqp:link:detach-forced")
 			return err
 		}},
-		{"locks of heartbeats expired", func(_ context.Context, w *world, _ *rand.Rand) error {
-			return w.emulator.ExpireLocks(stateTopic, stateSubscription)
+		{"locks of heartbeats expired", func(ctx context.Context, w *world, random *rand.Rand) error {
+			return w.midBatch(ctx, w.heartbeats[random.IntN(2)], func() error { return w.emulator.ExpireLocks(stateTopic, stateSubscription) })
 		}},
 		{"sessions of agents and gateways taken", func(_ context.Context, w *world, _ *rand.Rand) error {
 			if err := w.emulator.ExpireLocks("agent-commands", "agents"); err != nil {
@@ -46,7 +47,10 @@ func faults(random *rand.Rand) []fault {
 		}},
 		{"settlements carried out but not answered", func(_ context.Context, w *world, _ *rand.Rand) error { return w.emulator.LoseDispositions("", 20) }},
 		{"a heartbeat replica killed in the middle of a batch", func(ctx context.Context, w *world, random *rand.Rand) error {
-			return w.killed(ctx, w.heartbeats[random.IntN(2)], time.Second)
+			replica := w.heartbeats[random.IntN(2)]
+			err := w.midBatch(ctx, replica, func() error { replica.running.Kill(); return nil })
+			pass(ctx, time.Second)
+			return errors.Join(err, replica.start(context.WithoutCancel(ctx)))
 		}},
 		{"a gateway killed", func(ctx context.Context, w *world, random *rand.Rand) error {
 			return w.killed(ctx, w.gateways[random.IntN(2)], time.Second)
@@ -82,6 +86,27 @@ func (w *world) killed(ctx context.Context, s *service, down time.Duration) erro
 	s.running.Kill()
 	pass(ctx, down)
 	return s.start(context.WithoutCancel(ctx))
+}
+
+// midBatch does something to a replica that surely holds heartbeats which the registry has not answered for: it does not answer
+// meanwhile.
+func (w *world) midBatch(ctx context.Context, replica *service, do func() error) error {
+	if err := w.registry.running.Pause(); err != nil {
+		return err
+	}
+	defer w.registry.running.Resume() //nolint:errcheck // it ended, and that shows
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		held, err := replica.metric(ctx, "commandcenter_ingest_held_messages")
+		if err != nil {
+			return err
+		}
+		if held > 0 {
+			return do()
+		}
+		pass(ctx, 5*time.Millisecond)
+	}
 }
 
 // lockDatabase keeps every writer out.

@@ -54,18 +54,19 @@ func (v *verdict) heartbeats(ctx context.Context, w *world, h *heartbeats) error
 	v.check(missing+behind+unseen == 0, "heartbeats lost: %d agents have no row, %d an older one", missing+unseen, behind)
 	v.check(other == 0, "rows that differ from the newest heartbeat: %d more", other)
 	dead, err := deadLetters(ctx, w)
-	if err != nil {
-		return err
-	}
+	v.poison(dead, h.poison)
+	return err
+}
+
+func (v *verdict) poison(dead, poison map[string]bool) {
 	foreign := 0
 	for id := range dead {
-		if !h.poison[id] {
+		if !poison[id] {
 			foreign++
 		}
 	}
-	v.check(len(dead)-foreign == len(h.poison), "poison in the dead-letter queue: %d of %d", len(dead)-foreign, len(h.poison))
+	v.check(len(dead)-foreign == len(poison), "poison in the dead-letter queue: %d of %d", len(dead)-foreign, len(poison))
 	v.check(foreign == 0, "anything else there: %d", foreign)
-	return nil
 }
 
 func compareRows(ctx context.Context, w *world, newest []beat) (missing, behind, other int, err error) {
@@ -128,47 +129,62 @@ func deadLetters(ctx context.Context, w *world) (map[string]bool, error) {
 	}
 }
 
+// tally is what was said of the jobs, held against what the machines did.
+type tally struct {
+	done, unknown, not          int
+	twice, late, untrue, denied int
+	reasons                     map[string]int // of those where nothing was done
+	open                        []*job         // those that are unknown
+}
+
+func count(jobs []*job, begun map[string][]time.Time) tally {
+	t := tally{reasons: map[string]int{}}
+	for _, one := range jobs {
+		times := begun[one.name]
+		if len(times) > 1 {
+			t.twice++
+		}
+		if len(times) > 0 && times[0].After(one.latest().Add(latenessAllowed)) {
+			t.late++
+		}
+		switch {
+		case one.said(saidDone):
+			t.done++
+			if len(times) == 0 {
+				t.untrue++
+			}
+		case one.said(saidUnknown):
+			t.unknown++
+			t.open = append(t.open, one)
+		default:
+			t.not++
+			t.reasons[one.reason]++
+			if len(times) > 0 {
+				t.denied++
+			}
+		}
+	}
+	return t
+}
+
 // commands compares what was said with what the machines did.
 func (v *verdict) commands(ctx context.Context, w *world, c *commands) error {
 	begun, err := readDone(w.done())
 	if err != nil {
 		return err
 	}
-	var done, not, unknown, twice, late, untrue, denied int
-	var open []*job
-	reasons := map[string]int{}
-	for _, one := range c.jobs {
-		times := begun[one.name]
-		if len(times) > 1 {
-			twice++
-		}
-		if len(times) > 0 && times[0].After(one.latest().Add(latenessAllowed)) {
-			late++
-		}
-		switch {
-		case one.said(saidDone):
-			done++
-			if len(times) == 0 {
-				untrue++
-			}
-		case one.said(saidUnknown):
-			unknown++
-			open = append(open, one)
-		default:
-			not++
-			reasons[one.reason]++
-			if len(times) > 0 {
-				denied++
-			}
-		}
-	}
-	v.note("commands: %d; answered done %d, unknown %d, nothing done %d: %v", len(c.jobs), done, unknown, not, reasons)
-	v.check(twice == 0, "executed more than once: %d", twice)
-	v.check(late == 0, "begun after their budget: %d", late)
-	v.check(untrue == 0, "answered done but not executed: %d", untrue)
-	v.check(denied == 0, "answered as not done but executed: %d", denied)
-	v.check(done > len(c.jobs)/2, "most were done: %d of %d", done, len(c.jobs))
-	return v.reconcile(ctx, c, open, begun)
+	t := count(c.jobs, begun)
+	v.note("commands: %d; answered done %d, unknown %d, nothing done %d: %v", len(c.jobs), t.done, t.unknown, t.not, t.reasons)
+	v.tally(t)
+	v.check(t.done > len(c.jobs)/2, "most were done: %d of %d", t.done, len(c.jobs))
+	return v.reconcile(ctx, c, t.open, begun)
+}
+
+func (v *verdict) tally(t tally) {
+	v.check(t.twice == 0, "executed more than once: %d", t.twice)
+	v.check(t.late == 0, "begun after their budget: %d", t.late)
+	v.check(t.untrue == 0, "answered done but not executed: %d", t.untrue)
+	v.check(t.denied == 0, "answered as not done but executed: %d", t.denied)
 }
 
 // reconcile asks the agents what became of the unknown ones, and holds that against what was done.

@@ -1,10 +1,15 @@
 package chaos
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -45,6 +50,26 @@ func (s *service) start(ctx context.Context) error {
 		return err
 	}
 	return s.running.Ready(ctx, s.admin)
+}
+
+// metric reads one gauge of the service.
+func (s *service) metric(ctx context.Context, name string) (float64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.admin+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		if value, found := strings.CutPrefix(lines.Text(), name+" "); found {
+			return strconv.ParseFloat(value, 64)
+		}
+	}
+	return 0, errors.Join(fmt.Errorf("%s has no metric %s", s.binary, name), lines.Err())
 }
 
 // world is the system under chaos.

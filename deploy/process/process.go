@@ -63,6 +63,12 @@ func (p *Process) Kill() {
 	_ = p.log.Close()
 }
 
+// Pause stops the process where it is, until Resume.
+func (p *Process) Pause() error { return p.command.Process.Signal(syscall.SIGSTOP) }
+
+// Resume lets a paused process go on.
+func (p *Process) Resume() error { return p.command.Process.Signal(syscall.SIGCONT) }
+
 // Ended is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 

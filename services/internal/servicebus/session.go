@@ -36,7 +36,7 @@ type Session struct {
 	Silence time.Duration
 	// Deliver takes each message; it must not block.
 	Deliver func(*ReceivedMessage)
-	// Lost is called whenever the session was held and is no more.
+	// Lost is called whenever the session was held and is no more; it may be called again.
 	Lost func()
 }
 
@@ -55,8 +55,9 @@ func (s *Session) Run(ctx context.Context) error {
 		}
 		took := time.Now()
 		err = s.receive(ctx, receiver)
+		s.Lost() // at once: leaving a dead connection takes its time
 		s.leave(ctx, receiver)
-		s.Lost()
+		s.Lost() // what was delivered meanwhile proves nothing
 		if ctx.Err() != nil {
 			break
 		}

@@ -126,29 +126,37 @@ func settle(ctx context.Context, receiver *azservicebus.Receiver, message *Recei
 	return receiver.CompleteMessage(ctx, message, nil)
 }
 
-// Renew keeps the locks of messages that take longer, as far as it can; a lock that lapsed shows when its message is settled.
-func (c *Consumer) Renew(ctx context.Context, deliveries []Delivery) {
+// Renew keeps the locks of messages that take longer, and returns those that it could not; a lock that lapsed shows when its message
+// is settled.
+func (c *Consumer) Renew(ctx context.Context, deliveries []Delivery) (failed []Delivery) {
 	receiver, err := c.managing(ctx)
 	if err != nil {
-		return
+		return deliveries
 	}
-	var next, failed atomic.Int64
+	var next atomic.Int64
+	var mu sync.Mutex
 	var group sync.WaitGroup
+	stop, cancelAll := context.WithCancel(ctx)
+	defer cancelAll()
 	for range min(settlers, len(deliveries)) {
 		group.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(deliveries)) && failed.Load() == 0; i = next.Add(1) - 1 {
-				bounded, cancel := context.WithTimeout(ctx, settleTimeout)
+			for i := next.Add(1) - 1; i < int64(len(deliveries)); i = next.Add(1) - 1 {
+				bounded, cancel := context.WithTimeout(stop, settleTimeout)
 				// A copy: the SDK writes the new end into the message, which others read.
 				err := receiver.RenewMessageLock(bounded, &ReceivedMessage{LockToken: deliveries[i].LockToken}, nil)
 				cancel()
 				if err != nil && !lockLost(err) {
-					failed.Add(1)
+					cancelAll() // what fails for one fails for the rest
+					mu.Lock()
+					failed = append(failed, deliveries[i])
+					mu.Unlock()
 				}
 			}
 		})
 	}
 	group.Wait()
-	if failed.Load() > 0 && ctx.Err() == nil {
+	if len(failed) > 0 && ctx.Err() == nil {
 		c.forget(receiver)
 	}
+	return failed
 }

@@ -25,7 +25,7 @@ const (
 type Source interface {
 	Receive(ctx context.Context, most int) []servicebus.Delivery
 	Settle(ctx context.Context, settlements []servicebus.Settlement) servicebus.Settled
-	Renew(ctx context.Context, deliveries []servicebus.Delivery)
+	Renew(ctx context.Context, deliveries []servicebus.Delivery) (failed []servicebus.Delivery)
 	LockDuration() time.Duration
 }
 

@@ -59,6 +59,17 @@ func (k *keeper) due(before, now time.Time) []servicebus.Delivery {
 	return due
 }
 
+// again makes what could not be renewed due at the next look, unless it was settled meanwhile.
+func (k *keeper) again(failed []servicebus.Delivery, lockedAt time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, one := range failed {
+		if _, held := k.renewed[one.ReceivedMessage]; held {
+			k.renewed[one.ReceivedMessage] = renewal{one, lockedAt}
+		}
+	}
+}
+
 // run renews until the context ends. A lock is renewed when it is half over, give or take a quarter of that.
 func (k *keeper) run(ctx context.Context) {
 	for {
@@ -68,7 +79,7 @@ func (k *keeper) run(ctx context.Context) {
 			return
 		case now := <-time.After(age / 4):
 			if due := k.due(now.Add(-age), now); len(due) > 0 {
-				k.source.Renew(ctx, due)
+				k.again(k.source.Renew(ctx, due), now.Add(-age))
 			}
 		}
 	}

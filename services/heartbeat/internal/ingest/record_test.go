@@ -33,6 +33,7 @@ type fakeSource struct {
 	deliveries map[string]int
 	settled    map[string]string // "" completed, otherwise the reason
 	renewed    map[string]int
+	failing    int // renewals that fail yet
 	lock       time.Duration
 }
 
@@ -85,12 +86,17 @@ func (s *fakeSource) Settle(_ context.Context, settlements []servicebus.Settleme
 	return servicebus.Settled{}
 }
 
-func (s *fakeSource) Renew(_ context.Context, deliveries []servicebus.Delivery) {
+func (s *fakeSource) Renew(_ context.Context, deliveries []servicebus.Delivery) (failed []servicebus.Delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.failing > 0 {
+		s.failing--
+		return deliveries
+	}
 	for _, one := range deliveries {
 		s.renewed[one.MessageID]++
 	}
+	return nil
 }
 
 func (s *fakeSource) LockDuration() time.Duration { return s.lock }
@@ -252,6 +258,23 @@ func TestI7_WhatWaitsForAWorkerKeepsItsLock(t *testing.T) {
 		if got := source.done(); len(got) != batches || source.most() != 1 {
 			t.Errorf("settled %v, delivered %d times", got, source.most())
 		}
+	})
+}
+
+// A renewal that fails is tried again before the lock is over.
+func TestI7_ARenewalThatFailsIsTriedAgainInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := newSource(named("A")...)
+		source.lock, source.failing = 8*time.Second, 1
+		loop := newLoop(source, registryFunc(func([]string) error { return status.Error(codes.Unavailable, "down") }))
+		during(t, loop, func() {
+			pass(7 * time.Second)
+			source.mu.Lock()
+			defer source.mu.Unlock()
+			if source.renewed["0"] == 0 {
+				t.Error("its lock was not renewed while it lasted")
+			}
+		})
 	})
 }
 

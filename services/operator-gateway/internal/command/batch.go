@@ -76,7 +76,7 @@ func (e *Executor) guarded(ctx context.Context, principal, agent string, operati
 	defer func() {
 		if caught := recover(); caught != nil {
 			err = fault.New(fault.Internal, "the gateway failed while the command was under way; whether it was sent is not known").
-				WithAgent(agent).WithCause(fmt.Errorf("panic: %v\n%s", caught, debug.Stack()))
+				WithAgent(agent).WithCommand(operation.GetCommandId()).WithCause(fmt.Errorf("panic: %v\n%s", caught, debug.Stack()))
 			e.Logger.Error("a command of a batch panicked", "agent", agent, "error", err)
 		}
 	}()
@@ -86,9 +86,12 @@ func (e *Executor) guarded(ctx context.Context, principal, agent string, operati
 // command is the one of an agent.
 func (b Batch) command(agent string) *agentv1.Command {
 	operation := proto.CloneOf(b.Operation)
-	if key, err := uuid.Parse(operation.GetCommandId()); err == nil {
-		operation.CommandId = uuid.NewSHA1(key, []byte(spelling.Fold(agent))).String()
+	key, err := uuid.Parse(operation.GetCommandId())
+	if err != nil { // the caller chose none
+		operation.CommandId = uuid.NewString()
+		return operation
 	}
+	operation.CommandId = uuid.NewSHA1(key, []byte(spelling.Fold(agent))).String()
 	return operation
 }
 

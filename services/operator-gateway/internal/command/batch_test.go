@@ -203,7 +203,7 @@ func TestAPanicCostsABatchOneOutcome(t *testing.T) {
 		var outcomes []BatchOutcome
 		e.ExecuteBatch(t.Context(), nil, "alice", Batch{Operation: restart(), Agents: names("BM", 2), Parallelism: 1, FailureLimit: 2}, collect(&outcomes))
 		var found *fault.Error
-		if len(outcomes) != 2 || !errors.As(outcomes[0].Err, &found) || found.Reason != fault.Internal {
+		if len(outcomes) != 2 || !errors.As(outcomes[0].Err, &found) || found.Reason != fault.Internal || found.CommandID != bus.sent[0].GetCommandId() {
 			t.Errorf("%v", outcomes)
 		}
 	})

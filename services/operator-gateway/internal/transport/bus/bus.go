@@ -4,6 +4,7 @@ package bus
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,6 +20,7 @@ import (
 	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
 	"github.com/commandcenter/fleet/services/internal/fault"
 	"github.com/commandcenter/fleet/services/internal/servicebus"
+	"github.com/commandcenter/fleet/services/internal/spelling"
 	"github.com/commandcenter/fleet/services/operator-gateway/internal/command"
 )
 
@@ -67,9 +69,9 @@ type Transport struct {
 
 	mu       sync.Mutex
 	waiting  map[string][]chan reply // by command id; one command may be asked for twice
-	answered recent                  // commands whose replies came
-	provenAt time.Time               // zero: never, or not since the session was lost
-	proven   chan struct{}           // closed by the next proof; nil while there is one
+	sent     recent
+	provenAt time.Time     // zero: never, or not since the session was lost
+	proven   chan struct{} // closed by the next proof; nil while there is one
 }
 
 type reply struct {
@@ -192,7 +194,10 @@ func (t *Transport) Send(ctx context.Context, target command.Target, cmd *agentv
 		MessageID: &id, To: &target.Reported, SessionID: &target.Reported, ReplyTo: &replies, ReplyToSessionID: &t.incarnation,
 		TimeToLive: &lifetime, ContentType: &contentType, Body: body,
 	}
-	answered := t.await(id)
+	answered, err := t.await(id, printOf(target, cmd))
+	if err != nil {
+		return nil, err
+	}
 	defer t.forget(id, answered)
 	if err := still(ctx); err != nil {
 		return nil, err
@@ -225,12 +230,25 @@ func (t *Transport) Send(ctx context.Context, target command.Target, cmd *agentv
 	}
 }
 
-func (t *Transport) await(id string) chan reply {
+// print tells whether two commands of one id ask the same of the same agent.
+type print [sha256.Size]byte
+
+func printOf(target command.Target, cmd *agentv1.Command) print {
+	asked, _ := proto.MarshalOptions{Deterministic: true}.Marshal(&agentv1.Command{TargetAgent: spelling.Fold(target.Reported), Operation: cmd.GetOperation()})
+	return sha256.Sum256(asked)
+}
+
+// await waits for the reply to a command. Replies are told apart by their ids alone, so another command may not have the same one.
+func (t *Transport) await(id string, asks print) (chan reply, error) {
 	answered := make(chan reply, 1)
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if before, known := t.sent.get(id); known && before.asks != asks {
+		return nil, &command.NotSent{Reason: fault.CommandRefused, Detail: "the id " + id + " was used for another command before"}
+	}
+	t.sent.note(id, sent{asks: asks}, time.Now())
 	t.waiting[id] = append(t.waiting[id], answered)
-	return answered
+	return answered, nil
 }
 
 func (t *Transport) forget(id string, answered chan reply) {
@@ -282,28 +300,39 @@ func (t *Transport) answer(id string, with reply) bool {
 		answered <- with // it has room for one, and gets one only
 	}
 	delete(t.waiting, id)
-	known := t.answered.has(id)
-	t.answered.add(id, time.Now())
-	return known || len(awaited) > 0
+	before, _ := t.sent.get(id)
+	t.sent.note(id, sent{asks: before.asks, answered: true}, time.Now())
+	return before.answered || len(awaited) > 0
 }
 
-// recent remembers ids for replyLifetime to twice that.
+// sent is a command that was sent lately.
+type sent struct {
+	asks     print
+	answered bool // its reply came
+}
+
+// recent remembers commands by id, for replyLifetime to twice that.
 type recent struct {
-	young, old map[string]struct{}
+	young, old map[string]sent
 	turnedAt   time.Time
 }
 
-func (r *recent) add(id string, now time.Time) {
-	if r.young == nil || now.Sub(r.turnedAt) >= replyLifetime {
-		r.young, r.old, r.turnedAt = map[string]struct{}{}, r.young, now
+func (r *recent) note(id string, what sent, now time.Time) {
+	if before, known := r.get(id); known && before.answered {
+		what.answered = true
 	}
-	r.young[id] = struct{}{}
+	if r.young == nil || now.Sub(r.turnedAt) >= replyLifetime {
+		r.young, r.old, r.turnedAt = map[string]sent{}, r.young, now
+	}
+	r.young[id] = what
 }
 
-func (r *recent) has(id string) bool {
-	_, young := r.young[id]
-	_, old := r.old[id]
-	return young || old
+func (r *recent) get(id string) (sent, bool) {
+	if found, known := r.young[id]; known {
+		return found, true
+	}
+	found, known := r.old[id]
+	return found, known
 }
 
 func (t *Transport) prove() {

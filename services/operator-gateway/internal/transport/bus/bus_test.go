@@ -394,6 +394,35 @@ func TestTwoWhoWaitForOneCommandBothHear(t *testing.T) {
 	check(t, <-answered)
 }
 
+// Replies are told apart by id, so one must never stand for another command's.
+func TestI4_OneIDStandsForOneCommand(t *testing.T) {
+	bus := startBus(t)
+	g := startGateway(t, bus)
+	a := startAgent(t, bus, nil)
+	first := restart()
+	answered := make(chan error, 1)
+	go func() { _, err := g.send(within(t), first); answered <- err }()
+	message := a.next()
+	other := restart()
+	other.CommandId, other.Operation = first.GetCommandId(), &agentv1.Command_Uninstall{Uninstall: &agentv1.Uninstall{Installation: "x"}}
+	elsewhere := restart()
+	elsewhere.CommandId = first.GetCommandId()
+	refused := func() {
+		_, err := g.send(within(t), other)
+		if found := notSent(t, err); found.Reason != fault.CommandRefused {
+			t.Errorf("another operation: %v", err)
+		}
+		_, err = g.Send(within(t), command.Target{Name: "BM-0043", Reported: "bm-0043"}, elsewhere, yes)
+		if found := notSent(t, err); found.Reason != fault.CommandRefused {
+			t.Errorf("another agent: %v", err)
+		}
+	}
+	refused()
+	succeed(a, message)
+	check(t, <-answered)
+	refused() // afterwards too: a reply may come late, or twice
+}
+
 // Each gateway has a session of its own, so any replica serves any request; and one that starts again is a new one.
 func TestGatewaysSideBySideEachHearTheirOwnReplies(t *testing.T) {
 	bus := startBus(t)
