@@ -239,7 +239,7 @@ func parseFilter(f atom.Filter) (filter.Filter, error) {
 func atomRule(r broker.Rule) atom.Rule {
 	rule := atom.Rule{Name: r.Name, Filter: atom.Filter{Kind: atom.TrueFilter}}
 	if r.Action != nil {
-		rule.Action = &atom.SQL{Expression: r.Action.String()}
+		rule.Action = &atom.SQL{Expression: r.Action.String(), Parameters: r.Action.Parameters()}
 	}
 	switch f := r.Filter.(type) {
 	case written:
@@ -248,7 +248,7 @@ func atomRule(r broker.Rule) atom.Rule {
 	case filter.False:
 		rule.Filter = atom.Filter{Kind: atom.FalseFilter}
 	case *filter.SQL:
-		rule.Filter = atom.Filter{Kind: atom.SQLFilter, SQL: atom.SQL{Expression: f.String()}}
+		rule.Filter = atom.Filter{Kind: atom.SQLFilter, SQL: atom.SQL{Expression: f.String(), Parameters: f.Parameters()}}
 	case *filter.Correlation:
 		rule.Filter = atom.Filter{Kind: atom.CorrelationFilter, Correlation: atom.Correlation{
 			ContentType: f.ContentType, CorrelationID: f.CorrelationID, Label: f.Label, MessageID: f.MessageID,

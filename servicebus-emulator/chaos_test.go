@@ -80,9 +80,16 @@ func TestSASLPlain(t *testing.T) {
 		if (err == nil) != good {
 			t.Errorf("key %q: %v", key, err)
 		}
-		if err == nil {
-			_ = conn.Close()
+		if err != nil {
+			continue
 		}
+		session := must(conn.NewSession(within(t), nil))(t)
+		check(t, must(session.NewSender(within(t), "t", nil))(t).Send(within(t), goamqp.NewMessage([]byte("x")), nil))
+		m := must(must(session.NewReceiver(within(t), "t/Subscriptions/s", nil))(t).Receive(within(t), nil))(t)
+		if string(m.GetData()) != "x" {
+			t.Errorf("received %q", m.GetData())
+		}
+		_ = conn.Close()
 	}
 }
 

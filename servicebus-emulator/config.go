@@ -165,6 +165,7 @@ func ParseConfig(data []byte) (Config, error) {
 	}
 	decoder := json.NewDecoder(bytes.NewReader(plain))
 	decoder.DisallowUnknownFields()
+	decoder.UseNumber() // whole numbers stay exact
 	var cfg Config
 	if err := decoder.Decode(&cfg); err != nil {
 		return Config{}, fmt.Errorf("emulator config: %w", describe(plain, err))

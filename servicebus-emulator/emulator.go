@@ -11,7 +11,6 @@ import (
 
 	"github.com/commandcenter/fleet/servicebus-emulator/broker"
 	"github.com/commandcenter/fleet/servicebus-emulator/faults"
-	"github.com/commandcenter/fleet/servicebus-emulator/management"
 	"github.com/commandcenter/fleet/servicebus-emulator/node"
 	"github.com/commandcenter/fleet/servicebus-emulator/transport"
 )
@@ -150,9 +149,10 @@ func (e *Emulator) accept() {
 			<-time.After(acceptPause)
 			continue
 		}
+		links, authenticate := e.namespace.Connect()
 		conn := transport.New(nc, transport.Options{
 			ContainerID: "servicebus-emulator", MaxFrameSize: maxFrameSize, IdleTimeout: e.options.IdleTimeout,
-			HandshakeTimeout: handshakeTimeout, WriteTimeout: writeTimeout, Authenticate: e.authenticate,
+			HandshakeTimeout: handshakeTimeout, WriteTimeout: writeTimeout, Authenticate: authenticate,
 			Hold: e.faults.Hold,
 		})
 		e.mu.Lock()
@@ -162,14 +162,14 @@ func (e *Emulator) accept() {
 			return
 		}
 		e.connections[conn] = struct{}{}
-		e.running.Go(func() { e.serve(conn) })
+		e.running.Go(func() { e.serve(conn, links) })
 		e.mu.Unlock()
 	}
 }
 
-func (e *Emulator) serve(conn *transport.Conn) {
+func (e *Emulator) serve(conn *transport.Conn, links transport.Acceptor) {
 	e.options.Logger.Debug("client connected", "remote", conn.RemoteAddr())
-	err := conn.Serve(e.namespace.Connect())
+	err := conn.Serve(links)
 	e.mu.Lock()
 	delete(e.connections, conn)
 	e.mu.Unlock()
@@ -178,19 +178,6 @@ func (e *Emulator) serve(conn *transport.Conn) {
 		return
 	}
 	e.options.Logger.Debug("client disconnected", "remote", conn.RemoteAddr())
-}
-
-// authenticate checks SASL. Clients that come with a token use one of the two anonymous mechanisms, and put it to $cbs.
-func (e *Emulator) authenticate(mechanism string, response []byte) bool {
-	switch mechanism {
-	case "ANONYMOUS", "MSSBCBS":
-		return true
-	case "PLAIN":
-		return len(e.options.Keys) == 0 || management.Keys(e.options.Keys).Plain(response)
-	case "": // no SASL at all
-		return len(e.options.Keys) == 0
-	}
-	return false
 }
 
 // Addr is the address that clients connect to, such as 127.0.0.1:5672.

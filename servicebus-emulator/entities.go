@@ -1,8 +1,8 @@
 package servicebusemulator
 
 import (
+	"encoding/json"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -275,7 +275,7 @@ func (s *Sql) filter(path string) (filter.Filter, error) {
 	if s == nil {
 		return nil, fmt.Errorf("%s: it is missing", path)
 	}
-	f, err := filter.ParseSQL(s.SqlExpression, s.parameters())
+	f, err := filter.ParseSQL(s.SqlExpression, numbers(s.Parameters))
 	if err != nil {
 		return nil, fmt.Errorf("%s.SqlExpression: %w", path, err)
 	}
@@ -283,35 +283,40 @@ func (s *Sql) filter(path string) (filter.Filter, error) {
 }
 
 func (s *Sql) action(path string) (*filter.Action, error) {
-	a, err := filter.ParseAction(s.SqlExpression, s.parameters())
+	a, err := filter.ParseAction(s.SqlExpression, numbers(s.Parameters))
 	if err != nil {
 		return nil, fmt.Errorf("%s.SqlExpression: %w", path, err)
 	}
 	return a, nil
 }
 
-// parameters are whole numbers again where JSON made them floating-point ones: they divide differently.
-func (s *Sql) parameters() map[string]any {
-	parameters := make(map[string]any, len(s.Parameters))
-	for name, v := range s.Parameters {
-		if f, ok := v.(float64); ok && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
-			v = int64(f)
+// numbers makes the numbers that JSON left as text whole ones where they are, and floating-point ones otherwise: they
+// divide differently.
+func numbers(values map[string]any) map[string]any {
+	plain := make(map[string]any, len(values))
+	for name, v := range values {
+		if n, ok := v.(json.Number); ok {
+			if whole, err := n.Int64(); err == nil {
+				v = whole
+			} else if f, err := n.Float64(); err == nil {
+				v = f
+			}
 		}
-		parameters[name] = v
+		plain[name] = v
 	}
-	return parameters
+	return plain
 }
 
 func (c CorrelationFilter) filter(path string) (filter.Filter, error) {
 	f := &filter.Correlation{
 		ContentType: c.ContentType, CorrelationID: c.CorrelationId, Label: c.Label, MessageID: c.MessageId,
 		ReplyTo: c.ReplyTo, ReplyToSessionID: c.ReplyToSessionId, SessionID: c.SessionId, To: c.To,
-		Properties: c.Properties,
+		Properties: numbers(c.Properties),
 	}
 	if f.IsEmpty() {
 		return nil, fmt.Errorf("%s: it sets nothing, so it would select nothing in particular", path)
 	}
-	for name, value := range c.Properties {
+	for name, value := range f.Properties {
 		switch value.(type) {
 		case string, bool, int, int64, float64:
 		default:

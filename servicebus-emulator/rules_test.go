@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 
 	emu "github.com/commandcenter/fleet/servicebus-emulator"
 )
@@ -54,4 +56,30 @@ func TestSQLRules(t *testing.T) {
 	if n := must(e.Counts("t", "none"))(t); n.Active != 0 {
 		t.Errorf("%d messages that no rule selects", n.Active)
 	}
+}
+
+func TestConfiguredRuleIsAdministeredWithItsParameters(t *testing.T) {
+	cfg, err := emu.ParseConfig([]byte(`{"UserConfig": {"Namespaces": [{"Topics": [{"Name": "t", "Subscriptions": [{"Name": "s", "Rules": [
+		{"Name": "r", "Properties": {"FilterType": "Sql",
+			"SqlFilter": {"SqlExpression": "n = @n", "Parameters": {"@n": 1152921504606846977}},
+			"Action": {"SqlExpression": "SET seen = @by", "Parameters": {"@by": "me"}}}},
+		{"Name": "c", "Properties": {"FilterType": "Correlation", "CorrelationFilter": {"Properties": {"n": 1152921504606846977, "f": 1.5}}}}
+	]}]}]}]}}`))
+	check(t, err)
+	e := start(t, cfg, emu.Options{AdminListen: "127.0.0.1:0"})
+	client := must(admin.NewClientFromConnectionString(e.ConnectionString(), &admin.ClientOptions{
+		ClientOptions: azcore.ClientOptions{Transport: emu.AdminTransport(e.AdminAddr())},
+	}))(t)
+	r := must(client.GetRule(within(t), "t", "s", "r", nil))(t)
+	if by := r.Action.(*admin.SQLAction).Parameters["@by"]; by != "me" {
+		t.Errorf("the action's parameter is %v", by)
+	}
+	must(client.UpdateRule(within(t), "t", "s", r.RuleProperties))(t)
+	sender := must(connect(t, e).NewSender("t", nil))(t)
+	for _, n := range []int64{1 << 60, 1<<60 + 1} {
+		m := text("x")
+		m.ApplicationProperties = map[string]any{"n": n, "f": 1.5}
+		check(t, sender.SendMessage(within(t), m, nil))
+	}
+	counts(t, e, emu.Counts{Active: 2}) // of the second message, by each rule
 }

@@ -49,7 +49,7 @@ func (b *Broker) AddTopic(t TopicSettings) error {
 // AddQueue adds a queue. It must not exist.
 func (b *Broker) AddQueue(s QueueSettings) error {
 	s = s.withDefaults()
-	if err := s.check(s.Name); err != nil {
+	if err := s.check(s.Name, s.Name); err != nil {
 		return err
 	}
 	b.mu.Lock()
@@ -72,11 +72,8 @@ func (b *Broker) AddQueue(s QueueSettings) error {
 // addSubscription adds a subscription; like the others here it needs the broker's mutex.
 func (b *Broker) addSubscription(d *Destination, s SubscriptionSettings) error {
 	path := d.path + "/Subscriptions/" + s.Name
-	if err := s.check(path); err != nil {
+	if err := s.check(path, d.path); err != nil {
 		return err
-	}
-	if strings.EqualFold(s.ForwardTo, d.path) {
-		return fmt.Errorf("%q: it cannot forward to its own topic", path)
 	}
 	q := newQueue(d, path, s)
 	rules := slices.Clone(s.Rules)

@@ -154,6 +154,9 @@ func (q *Queue) stopTimers() {
 	if q.timer != nil {
 		q.timer.Stop()
 	}
+	if q.retry != nil {
+		q.retry.Stop()
+	}
 	q.stopped = true
 	for _, a := range q.accepting {
 		a.over = true

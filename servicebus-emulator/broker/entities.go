@@ -292,7 +292,7 @@ func (q *Queue) mayBecome(s QueueSettings) error {
 	if s.RequiresSession != q.requiresSession {
 		return fmt.Errorf("%q: RequiresSession: %w", q.path, ErrFixed)
 	}
-	return s.check(q.path)
+	return s.check(q.path, q.destination.path)
 }
 
 // update changes the settings of a queue and its dead-letter queue.
@@ -307,7 +307,8 @@ func (q *Queue) update(s QueueSettings) error {
 		each.mu.Lock()
 		each.settings.Name, each.settings.Rules = each.Queue.settings.Name, nil // the name keeps its case
 		each.Queue.settings = each.settings
-		each.startForwarding()
+		each.forwardAgain()
+		each.announceAll()
 		each.unlock()
 	}
 	now := q.clock.Now()

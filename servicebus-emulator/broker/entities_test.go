@@ -32,6 +32,9 @@ func TestEntitiesComeAndGo(t *testing.T) {
 		"duplicates changed":       b.PutTopic("t1", TopicSettings{DuplicateWindow: time.Minute}),
 		"subscription of a queue":  b.PutSubscription("q1", "s", SubscriptionSettings{}),
 		"rule of no subscription":  b.PutRule("t1", "none", "r", everything),
+		"forwarding to its topic":  b.PutSubscription("t1", "s1", SubscriptionSettings{ForwardTo: "T1"}),
+		"dead letters to it":       b.PutSubscription("t1", "s1", SubscriptionSettings{ForwardDeadLettersTo: "T1"}),
+		"the same from the start":  b.PutSubscription("t1", "s2", SubscriptionSettings{ForwardDeadLettersTo: "T1"}),
 		"forwarding with sessions": b.PutSubscription("t1", "s2", SubscriptionSettings{RequiresSession: true, ForwardTo: "q1"}),
 	} {
 		if err == nil {

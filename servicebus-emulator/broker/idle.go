@@ -65,10 +65,11 @@ func (w *idleWatch) check() {
 	w.expire()
 }
 
-// usedAt tells when a subscription was used last: sending to its topic does not count.
+// usedAt tells when a subscription was used last: sending to its topic does not count, but for one that forwards, which nobody
+// can receive from.
 func (q *Queue) usedAt() time.Time {
 	q.mu.Lock()
-	busy := len(q.consumers) > 0 || len(q.accepting) > 0 || q.scheduled > 0
+	busy := len(q.consumers) > 0 || len(q.accepting) > 0 || q.scheduled > 0 || q.settings.ForwardTo != "" && q.deadLetter != nil
 	q.mu.Unlock()
 	if busy {
 		return q.clock.Now()

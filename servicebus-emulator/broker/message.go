@@ -22,6 +22,7 @@ type message struct {
 	session       *session // nil in a queue without sessions
 	removed       bool
 	state         state // other than active, it is in the queue's parked
+	aside         bool  // it cannot be forwarded from the dead-letter queue that it is in
 
 	token       amqp.UUID // zero: not locked
 	lockedUntil time.Time // of its own lock; a session's messages are locked by the session
@@ -59,8 +60,8 @@ func (d *deadline) before(other *deadline) bool {
 	return d.at.Before(other.at)
 }
 
-// lane is the messages waiting for delivery, lowest sequence number first. New messages come in
-// order and stand in a list; those that come back after a delivery stand in a heap.
+// lane is the messages waiting for delivery, lowest sequence number first, but those set aside last. New messages come in
+// order and stand in a list; those that come back after a delivery, and dead letters, stand in a heap.
 type lane struct {
 	head, tail *message
 	returned   heap[*message]
@@ -69,7 +70,12 @@ type lane struct {
 
 func newLane() lane {
 	return lane{returned: heap[*message]{
-		less:  func(a, b *message) bool { return a.sequence < b.sequence },
+		less: func(a, b *message) bool {
+			if a.aside != b.aside {
+				return b.aside
+			}
+			return a.sequence < b.sequence
+		},
 		place: func(m *message, i int) { m.returnedIndex = i },
 	}}
 }

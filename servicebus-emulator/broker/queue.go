@@ -38,6 +38,9 @@ func (q *quota) reserve(n int64) bool {
 
 func (q *quota) release(n int64) { q.used.Add(-n) }
 
+// deadLetterSuffix makes the path of a queue that of its dead-letter queue.
+const deadLetterSuffix = "/$DeadLetterQueue"
+
 // Queue holds messages for consumers: a queue, a subscription or the dead-letter queue of either.
 type Queue struct {
 	path            string // as clients name it
@@ -73,12 +76,13 @@ type Queue struct {
 	stopped   bool
 	deleted   bool
 
-	forwarding bool // some goroutine does
+	forwarding bool  // some goroutine does
+	retry      Timer // of forwarding; nil: never set
 }
 
 func newQueue(d *Destination, path string, settings QueueSettings) *Queue {
 	q := bareQueue(d, path, settings)
-	q.deadLetter = bareQueue(d, path+"/$DeadLetterQueue", settings.forDeadLetters())
+	q.deadLetter = bareQueue(d, path+deadLetterSuffix, settings.forDeadLetters())
 	return q
 }
 
@@ -173,7 +177,7 @@ func shortest(durations ...time.Duration) time.Duration {
 
 // announce tells a consumer, if one can take it, that the message is there, or has it forwarded.
 func (q *Queue) announce(m *message) {
-	if q.settings.ForwardTo != "" {
+	if q.settings.ForwardTo != "" && !m.aside {
 		q.startForwarding()
 		return
 	}
@@ -254,7 +258,7 @@ func (q *Queue) moveToDeadLetter(m *message, reason, description string, set amq
 	}...)
 	moved := &message{
 		sequence: m.sequence, enqueuedSequence: m.enqueuedSequence, enqueuedAt: m.enqueuedAt,
-		ttl: m.ttl, deliveryCount: m.deliveryCount, deadLetterSource: q.path, hops: m.hops,
+		ttl: m.ttl, deliveryCount: m.deliveryCount, deadLetterSource: m.deadLetterSource, hops: m.hops,
 		content: m.content.with(set), returnedIndex: -1,
 	}
 	moved.due = deadline{index: -1, message: moved}
@@ -278,7 +282,12 @@ func (q *Queue) Pause(paused bool) {
 	q.mu.Lock()
 	defer q.unlock()
 	q.paused = paused
-	if paused {
+	q.announceAll()
+}
+
+// announceAll announces everything that waits, unless the queue is paused.
+func (q *Queue) announceAll() {
+	if q.paused {
 		return
 	}
 	q.startForwarding()

@@ -133,6 +133,9 @@ func (e *edited) SetSystem(p filter.SystemProperty, v any) {
 		if !ok {
 			return
 		}
+		if text, ok := v.(string); ok && p == filter.ContentType {
+			v = amqp.Symbol(text) // the one that is
+		}
 		c.Properties() // decodes what was; it would not decode again
 		e.replace(&c.properties, amqp.SetPropertiesField(c.properties, field, v))
 		c.decoded, _ = amqp.ParseProperties(c.properties)

@@ -132,6 +132,8 @@ func TestActionsOnSystemProperties(t *testing.T) {
 	}
 	if list, _ := amqp.DecodeValue(s.Properties); string(list.(amqp.List)[1].([]byte)) != "user" {
 		t.Errorf("properties %v", list)
+	} else if list.(amqp.List)[6] != any(amqp.Symbol("ct")) {
+		t.Errorf("the content type is a %T", list.(amqp.List)[6])
 	}
 	b.clock.advance(2*time.Hour - time.Second)
 	b.counts(Counts{Active: 1})

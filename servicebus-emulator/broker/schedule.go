@@ -117,7 +117,11 @@ func (q *Queue) ReceiveDeferred(sequences []int64, deletes bool, linkName string
 	for _, n := range sequences {
 		m := q.parked[n]
 		if m != nil && m.state == deferred && m.token == (amqp.UUID{}) && m.expired(now) {
+			s := m.session
 			q.expire(m) // not before someone asks, as in Service Bus
+			if s != nil {
+				s.forgetIfIdle(q)
+			}
 			m = nil
 		}
 		if m == nil || m.state != deferred || m.token != (amqp.UUID{}) {

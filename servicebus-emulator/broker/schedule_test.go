@@ -189,3 +189,19 @@ func TestSessionState(t *testing.T) {
 	_, err := b.queue.SessionState("x", "")
 	b.fails(err, ErrSessionLockLost)
 }
+
+func TestExpiredDeferredMessageLeavesNoSession(t *testing.T) {
+	b := setUp(t, QueueSettings{RequiresSession: true})
+	c, err := b.queue.AcceptSession("x", ConsumerOptions{})
+	b.ok(err)
+	b.send(draft{body: "1", session: "x", ttl: time.Minute})
+	d := b.expect(c, "1")[0]
+	b.ok(b.queue.Defer(d.Token, nil))
+	c.Close()
+	b.clock.advance(time.Minute)
+	_, err = b.queue.ReceiveDeferred([]int64{d.SequenceNumber()}, false, "")
+	b.fails(err, ErrMessageNotFound)
+	if len(b.queue.sessions) != 0 {
+		t.Errorf("sessions %v are left", b.queue.sessions)
+	}
+}

@@ -81,13 +81,15 @@ func orDefault[T comparable](value, standard T) T {
 	return value
 }
 
-// check refuses what Service Bus refuses of an entity with this path.
-func (s QueueSettings) check(path string) error {
+// check refuses what Service Bus refuses of a queue, or of a subscription of that topic, with this path.
+func (s QueueSettings) check(path, topic string) error {
 	switch {
 	case s.RequiresSession && s.ForwardTo != "":
 		return fmt.Errorf("%q: ForwardTo cannot be set where RequiresSession is", path)
 	case strings.EqualFold(s.ForwardTo, path), strings.EqualFold(s.ForwardDeadLettersTo, path):
 		return fmt.Errorf("%q: it cannot forward to itself", path)
+	case strings.EqualFold(s.ForwardTo, topic), strings.EqualFold(s.ForwardDeadLettersTo, topic):
+		return fmt.Errorf("%q: it cannot forward to its own topic", path)
 	}
 	return nil
 }

@@ -26,6 +26,7 @@ type Editable interface {
 // Action is what a rule does to the messages it selects: SET and REMOVE statements.
 type Action struct {
 	text       string
+	parameters map[string]any
 	statements []func(Editable)
 }
 
@@ -35,7 +36,7 @@ func ParseAction(text string, parameters map[string]any) (*Action, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Action{text: text}
+	a := &Action{text: text, parameters: parameters}
 	for {
 		at := p.peek().at
 		a.statements = append(a.statements, p.statement())
@@ -62,6 +63,9 @@ func (a *Action) Apply(m Editable) {
 
 // String is the action as it was given.
 func (a *Action) String() string { return a.text }
+
+// Parameters are those that were given. They are not to be changed.
+func (a *Action) Parameters() map[string]any { return a.parameters }
 
 func (p *parser) statement() func(Editable) {
 	switch {

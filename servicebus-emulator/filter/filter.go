@@ -56,7 +56,7 @@ type Correlation struct {
 	ReplyToSessionID string
 	SessionID        string
 	To               string
-	Properties       map[string]any // application properties: string, bool, int64 or float64
+	Properties       map[string]any // application properties: string, bool, int64, float64 or time.Time
 }
 
 // IsEmpty says that nothing is set, which Service Bus refuses as a filter.
@@ -114,12 +114,8 @@ func equalID(want string, got any) bool {
 	}
 }
 
-// equalValue compares numbers by value, whatever type carries them, and all else by type and value.
+// equalValue compares text and booleans by type and value, and all else, whatever type carries it, as SQL does.
 func equalValue(want, got any) bool {
-	if w, ok := number(want); ok {
-		g, ok := number(got)
-		return ok && w == g
-	}
 	switch w := want.(type) {
 	case string:
 		switch g := got.(type) {
@@ -135,7 +131,7 @@ func equalValue(want, got any) bool {
 		g, ok := got.(bool)
 		return ok && w == g
 	}
-	return false
+	return equals(want, got) == yes
 }
 
 func number(v any) (float64, bool) {

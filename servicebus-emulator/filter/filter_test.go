@@ -2,6 +2,7 @@ package filter
 
 import (
 	"testing"
+	"time"
 
 	"github.com/commandcenter/fleet/servicebus-emulator/amqp"
 )
@@ -28,6 +29,8 @@ func TestCorrelation(t *testing.T) {
 			{Key: "flag", Value: true},
 			{Key: "float", Value: 1.5},
 			{Key: "null", Value: nil},
+			{Key: "large", Value: int64(1<<60 + 1)},
+			{Key: "at", Value: time.Unix(1000, 0)},
 		},
 	}
 	user := func(name string, value any) Correlation { return Correlation{Properties: map[string]any{name: value}} }
@@ -54,6 +57,12 @@ func TestCorrelation(t *testing.T) {
 		{user("float", 1.5), true},
 		{user("null", "a"), false},
 		{user("missing", "a"), false},
+		{user("large", int64(1<<60+1)), true},
+		{user("large", int64(1<<60)), false},
+		{user("at", time.Unix(1000, 0).UTC()), true},
+		{user("at", time.Unix(1001, 0)), false},
+		{user("at", time.Unix(1000, 0).UTC().Format(time.RFC3339Nano)), false},
+		{user("flag", "True"), false},
 		{Correlation{To: "To", Properties: map[string]any{"text": "b"}}, false},
 	} {
 		if got := c.filter.Matches(m); got != c.want {

@@ -3,8 +3,9 @@ package filter
 // SQL selects the messages of which an expression in the language of Service Bus's SqlFilter is true, rather than
 // false or unknown.
 type SQL struct {
-	text  string
-	truth truthIn
+	text       string
+	parameters map[string]any
+	truth      truthIn
 }
 
 // ParseSQL reads an expression. Parameters, which it names as @name, can be nil, a string, a boolean, any
@@ -21,7 +22,7 @@ func ParseSQL(text string, parameters map[string]any) (*SQL, error) {
 	if p.err != nil {
 		return nil, p.err
 	}
-	return &SQL{text, condition}, nil
+	return &SQL{text, parameters, condition}, nil
 }
 
 // Matches says whether the expression is true of the message.
@@ -29,6 +30,9 @@ func (s *SQL) Matches(m Message) bool { return s.truth(m) == yes }
 
 // String is the expression as it was given.
 func (s *SQL) String() string { return s.text }
+
+// Parameters are those that were given. They are not to be changed.
+func (s *SQL) Parameters() map[string]any { return s.parameters }
 
 func (p *parser) disjunction() operand {
 	left := p.conjunction()

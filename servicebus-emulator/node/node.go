@@ -30,9 +30,10 @@ type Namespace struct {
 	Logger *slog.Logger
 }
 
-// Connect makes the acceptor for the links of one connection.
-func (n *Namespace) Connect() transport.Acceptor {
-	return &connection{Namespace: n, replies: map[string]*replies{}}
+// Connect makes the acceptor for the links of one connection, and what checks its SASL before.
+func (n *Namespace) Connect() (links transport.Acceptor, authenticate func(mechanism string, response []byte) bool) {
+	c := &connection{Namespace: n, replies: map[string]*replies{}, claims: map[string]management.Claim{}}
+	return c, c.authenticate
 }
 
 // connection is a client's: its claims, and where its replies go.
@@ -42,6 +43,30 @@ type connection struct {
 	mu      sync.Mutex
 	replies map[string]*replies // by the address that requests name as reply-to
 	claims  map[string]management.Claim
+}
+
+// authenticate checks SASL. Clients that come with a token use one of the two anonymous mechanisms, and put it to $cbs; a key,
+// which PLAIN carries, opens everything.
+func (c *connection) authenticate(mechanism string, response []byte) bool {
+	switch mechanism {
+	case "ANONYMOUS", "MSSBCBS":
+		return true
+	case "PLAIN":
+		if len(c.Keys) > 0 && !c.Keys.Plain(response) {
+			return false
+		}
+		c.grant(management.Claim{ExpiresAt: c.Clock.Now().AddDate(100, 0, 0)})
+		return true
+	case "": // no SASL at all
+		return len(c.Keys) == 0
+	}
+	return false
+}
+
+func (c *connection) grant(claim management.Claim) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.claims[claim.Path] = claim
 }
 
 // Attach connects a link, or refuses it.
@@ -129,12 +154,7 @@ func (c *connection) putToken(r *management.Request) management.Response {
 		if entity = strings.Trim(entity, "/"); entity != "" && c.Broker.Queue(entity) == nil && c.Broker.Destination(entity) == nil {
 			return management.NotFound(notFound(entity))
 		}
-		c.mu.Lock()
-		if c.claims == nil {
-			c.claims = map[string]management.Claim{}
-		}
-		c.claims[claim.Path] = *claim
-		c.mu.Unlock()
+		c.grant(*claim)
 	}
 	return response
 }

@@ -17,7 +17,7 @@ func main() {
 	config := flag.String("config", "", "path of the Config.json that lists the entities (required)")
 	listen := flag.String("listen", "127.0.0.1:5672", "TCP address to listen on")
 	allowRemote := flag.Bool("allow-remote", false,
-		"permit -listen beyond loopback; there is no TLS, so whoever can reach the port can read along")
+		"permit -listen and -admin beyond loopback; there is no TLS, so whoever can reach the port can read along")
 	faults := flag.String("faults", "", "loopback TCP address of the HTTP endpoint that breaks things on demand, such as "+
 		"127.0.0.1:0 (default none)")
 	admin := flag.String("admin", "", "TCP address of the administration API, over plain HTTP, such as 127.0.0.1:5300 (default none)")
