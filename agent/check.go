@@ -14,6 +14,9 @@ const (
 	maxBudget = time.Hour
 	// slotPatience is how long after its arrival a write may still be waiting for the one before it.
 	slotPatience = 2 * time.Second
+	// busPatience is how long after its arrival a command from the bus may be started. Its message may have waited there for
+	// all of its budget, and the gateway takes it as not started 3 s after that.
+	busPatience = slotPatience + 500*time.Millisecond
 )
 
 // refusal is why nothing was done.
@@ -49,16 +52,16 @@ func check(cmd *agentv1.Command, self string) *refusal {
 	return nil
 }
 
-// expired decides whether the command's budget is over, spent being the time since it arrived, on this machine's
-// monotonic clock. nil means that it may still be started.
-func expired(cmd *agentv1.Command, spent time.Duration) *refusal {
-	budget := cmd.GetBudget().AsDuration()
-	if spent < budget {
+// expired decides whether it is too late to start the command, on this machine's monotonic clock. nil means that it may still
+// be started.
+func (t *ticket) expired() *refusal {
+	spent := time.Since(t.receivedAt)
+	if spent < t.startWithin {
 		return nil
 	}
 	return &refusal{
 		outcome: agentv1.Outcome_OUTCOME_EXPIRED,
-		message: fmt.Sprintf("budget: %s after its arrival the command's budget of %s was over; nothing was done", spent, budget),
+		message: fmt.Sprintf("budget: %s after its arrival the command's time to start, %s, was over; nothing was done", spent, t.startWithin),
 	}
 }
 
@@ -72,6 +75,6 @@ func gone() *refusal {
 }
 
 // slotWait is how much longer a write may wait for the one before it.
-func slotWait(cmd *agentv1.Command, spent time.Duration) time.Duration {
-	return max(0, min(cmd.GetBudget().AsDuration(), slotPatience)-spent)
+func (t *ticket) slotWait() time.Duration {
+	return max(0, min(t.startWithin, slotPatience)-time.Since(t.receivedAt))
 }

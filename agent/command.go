@@ -64,21 +64,24 @@ type ticket struct {
 	cmd        *agentv1.Command
 	op         operation
 	receivedAt time.Time // with a monotonic reading
-	refusal    *refusal  // why nothing is done; nil: what follows counts
-	record     *record   // nil: not recorded, since Faults have the agent forget
-	mine       bool      // it is this one's to run; else the record tells of an earlier one
-	release    func()    // what a restart of the agent itself holds; nil: it is none
+	// startWithin is how long after its arrival it may be started: its budget, which over HTTP its caller watches too; over
+	// the bus, no longer than busPatience.
+	startWithin time.Duration
+	refusal     *refusal // why nothing is done; nil: what follows counts
+	record      *record  // nil: not recorded, since Faults have the agent forget
+	mine        bool     // it is this one's to run; else the record tells of an earlier one
+	release     func()   // what a restart of the agent itself holds; nil: it is none
 }
 
 // begin decides what to do with a command that arrived at receivedAt, which carries a monotonic reading, and has what it is
 // about to run in the journal. Nothing is started yet. complete or abandon must follow.
 func (e *executor) begin(cmd *agentv1.Command, receivedAt time.Time) *ticket {
 	e.enter()
-	t := &ticket{cmd: cmd, op: operationOf(cmd), receivedAt: receivedAt}
+	t := &ticket{cmd: cmd, op: operationOf(cmd), receivedAt: receivedAt, startWithin: cmd.GetBudget().AsDuration()}
 	if t.refusal = check(cmd, e.name); t.refusal != nil {
 		return t
 	}
-	if t.refusal = expired(cmd, time.Since(receivedAt)); t.refusal != nil {
+	if t.refusal = t.expired(); t.refusal != nil {
 		return t
 	}
 	if e.faults.forgetful() {
@@ -89,6 +92,13 @@ func (e *executor) begin(cmd *agentv1.Command, receivedAt time.Time) *ticket {
 	if t.record, t.mine, err = e.journal.begin(cmd, t.op.write(), time.Now()); err != nil {
 		t.refusal = refuse(agentv1.RefusalReason_REFUSAL_REASON_JOURNAL_UNAVAILABLE, "%s", err)
 	}
+	return t
+}
+
+// beginFromBus is begin for a command whose message may have waited.
+func (e *executor) beginFromBus(cmd *agentv1.Command, receivedAt time.Time) *ticket {
+	t := e.begin(cmd, receivedAt)
+	t.startWithin = min(t.startWithin, busPatience)
 	return t
 }
 
@@ -122,7 +132,7 @@ func (e *executor) answer(caller context.Context, t *ticket) *agentv1.CommandRes
 	if !t.mine {
 		return e.repeated(t.cmd, t.record, t.receivedAt)
 	}
-	release, r := e.admit(t.cmd, t.op, t.receivedAt)
+	release, r := e.admit(t)
 	if r == nil && caller.Err() != nil {
 		release()
 		r = gone()
@@ -177,17 +187,17 @@ func (e *executor) repeated(cmd *agentv1.Command, first *record, receivedAt time
 }
 
 // admit waits until the command may be started, and says why if it may not. release must follow.
-func (e *executor) admit(cmd *agentv1.Command, op operation, receivedAt time.Time) (release func(), r *refusal) {
+func (e *executor) admit(t *ticket) (release func(), r *refusal) {
 	select {
 	case <-e.draining:
 		return nil, refuseDraining()
 	default:
 	}
-	if r := expired(cmd, time.Since(receivedAt)); r != nil { // recording and settling took their time
+	if r := t.expired(); r != nil { // recording and settling took their time
 		return nil, r
 	}
 	places, what := e.reads, "reads"
-	if op.write() {
+	if t.op.write() {
 		places, what = e.waiting, "writes"
 	}
 	select {
@@ -196,10 +206,10 @@ func (e *executor) admit(cmd *agentv1.Command, op operation, receivedAt time.Tim
 		return nil, refuse(agentv1.RefusalReason_REFUSAL_REASON_BUSY, "%d %s are running or waiting", cap(places), what)
 	}
 	leave := func() { <-places }
-	if !op.write() {
+	if !t.op.write() {
 		return leave, nil
 	}
-	if r := e.takeSlot(cmd, receivedAt); r != nil {
+	if r := e.takeSlot(t); r != nil {
 		leave()
 		return nil, r
 	}
@@ -207,8 +217,8 @@ func (e *executor) admit(cmd *agentv1.Command, op operation, receivedAt time.Tim
 }
 
 // takeSlot waits for the write before this one, briefly.
-func (e *executor) takeSlot(cmd *agentv1.Command, receivedAt time.Time) *refusal {
-	patience := time.NewTimer(slotWait(cmd, time.Since(receivedAt)))
+func (e *executor) takeSlot(t *ticket) *refusal {
+	patience := time.NewTimer(t.slotWait())
 	defer patience.Stop()
 	select {
 	case e.slot <- struct{}{}:
@@ -218,14 +228,14 @@ func (e *executor) takeSlot(cmd *agentv1.Command, receivedAt time.Time) *refusal
 		select { // a slot that is free counts, however little patience there was
 		case e.slot <- struct{}{}:
 		default:
-			if r := expired(cmd, time.Since(receivedAt)); r != nil {
+			if r := t.expired(); r != nil {
 				return r
 			}
 			return refuse(agentv1.RefusalReason_REFUSAL_REASON_BUSY, "another write has been running for %s since this one arrived",
-				time.Since(receivedAt).Round(time.Millisecond))
+				time.Since(t.receivedAt).Round(time.Millisecond))
 		}
 	}
-	if r := expired(cmd, time.Since(receivedAt)); r != nil {
+	if r := t.expired(); r != nil {
 		<-e.slot
 		return r
 	}
@@ -326,9 +336,7 @@ func (e *executor) drain(grace time.Duration) {
 }
 
 func (e *executor) awaitRestarts() {
-	done := make(chan struct{})
-	go func() { e.restarts.Wait(); close(done) }()
-	if !waitFor(done, obedience) {
+	if !waitForAll(&e.restarts, obedience) {
 		e.logger.Warn("the host does not heed its context while it restarts the agent")
 	}
 }
@@ -346,6 +354,13 @@ func waitFor(done <-chan struct{}, limit time.Duration) bool {
 	case <-timer.C:
 		return false
 	}
+}
+
+// waitForAll says whether all of the group ended in time.
+func waitForAll(group *sync.WaitGroup, limit time.Duration) bool {
+	done := make(chan struct{})
+	go func() { group.Wait(); close(done) }()
+	return waitFor(done, limit)
 }
 
 func shortened(message string) string {

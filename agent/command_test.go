@@ -92,7 +92,7 @@ func TestI5_ExpiredWhenTheSlotComesFreeTooLate(t *testing.T) {
 func TestI5_AFreeSlotDoesNotReviveAnExpiredCommand(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *executor, m *machine) {
 		for range 20 { // slot and timer are ready at once, and either may win
-			r := e.takeSlot(command(startService("Spooler"), budget(time.Second)), time.Now().Add(-time.Second))
+			r := e.takeSlot(&ticket{receivedAt: time.Now().Add(-time.Second), startWithin: time.Second})
 			if r == nil || r.outcome != overdue || len(e.slot) != 0 {
 				t.Fatalf("the slot was given (%v), %d tokens are out", r, len(e.slot))
 			}

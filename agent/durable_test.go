@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,20 +20,62 @@ import (
 	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
 )
 
-// disk is where a journal of a test lives. It takes room bytes more; below 0: any number.
-type disk struct{ room int }
+// disk is where a journal of a test lives: what was written and not synced is lost when the machine dies.
+type disk struct {
+	room     int           // bytes that it takes; below 0: any number
+	failSync string        // files whose path ends so can't be synced; empty: all can
+	slow     time.Duration // that a sync takes
+	files    []*stored
+}
+
+// stored is one file's content that is on disk. A rename does not change which file it is.
+type stored struct {
+	file   os.FileInfo
+	synced int64 // bytes
+}
+
+func (d *disk) takesAll() bool { return d.room < 0 && d.failSync == "" }
 
 func (d *disk) open(path string, flag int) (file, error) {
 	f, err := openFile(path, flag)
 	if err != nil {
 		return nil, err
 	}
-	return &diskFile{f.(*os.File), d}, nil
+	info, err := f.(*os.File).Stat()
+	if err != nil {
+		return nil, err
+	}
+	s := d.find(info)
+	if s == nil {
+		s = &stored{file: info, synced: info.Size()}
+		d.files = append(d.files, s)
+	}
+	s.synced = min(s.synced, info.Size())
+	return &diskFile{f.(*os.File), d, s}, nil
+}
+
+func (d *disk) find(info os.FileInfo) *stored {
+	for _, s := range d.files {
+		if os.SameFile(s.file, info) {
+			return s
+		}
+	}
+	return nil
+}
+
+// lose takes from a file what was not synced.
+func (d *disk) lose(path string) {
+	if info, err := os.Stat(path); err == nil {
+		if s := d.find(info); s != nil && s.synced < info.Size() {
+			_ = os.Truncate(path, s.synced)
+		}
+	}
 }
 
 type diskFile struct {
 	*os.File
-	disk *disk
+	disk   *disk
+	stored *stored
 }
 
 // Write writes what there is room for.
@@ -49,25 +92,45 @@ func (f *diskFile) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Sync keeps nothing from being tested: processes die here, machines do not.
-func (f *diskFile) Sync() error { return nil }
+// Sync does without the machine's own, which would only take its time.
+func (f *diskFile) Sync() error {
+	time.Sleep(f.disk.slow)
+	if end := f.disk.failSync; end != "" && strings.HasSuffix(f.Name(), end) {
+		return syscall.EIO
+	}
+	info, err := f.Stat()
+	if err == nil {
+		f.stored.synced = info.Size()
+	}
+	return err
+}
 
 func journalConfig(path string) Config {
 	return Config{Name: "BM-1", JournalPath: path}.withDefaults()
 }
 
-func openOn(t *testing.T, path string, d *disk) *durable {
+// mortal is a journal on a machine that may die.
+type mortal struct {
+	*durable
+	disk *disk
+}
+
+func openOn(t *testing.T, path string, d *disk) *mortal {
 	t.Helper()
 	j, err := openDurable(journalConfig(path), d.open)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { j.kill() })
-	return j
+	t.Cleanup(func() { _ = j.close() })
+	return &mortal{j, d}
 }
 
-// kill ends the process: nothing more is written, and what the kernel holds of it goes.
-func (d *durable) kill() { _ = d.close() }
+// kill ends the process and its machine: nothing more is written, and what was not synced is lost.
+func (j *mortal) kill() {
+	_ = j.close()
+	j.disk.lose(j.path)
+	j.disk.lose(j.path + ".new")
+}
 
 // life is one process of an agent: an executor on a machine and a journal.
 func life(t *testing.T, m *machine, path string) *executor {
@@ -79,7 +142,7 @@ func life(t *testing.T, m *machine, path string) *executor {
 	return e
 }
 
-func (e *executor) kill() { e.journal.(*durable).kill() }
+func (e *executor) kill() { e.journal.(*mortal).kill() }
 
 func newPath(t *testing.T) string { return filepath.Join(t.TempDir(), "journal") }
 
@@ -225,7 +288,7 @@ func TestI3_AFileCutAnywhereKnowsAllThatWasOnDisk(t *testing.T) {
 						t.Fatalf("cut at %d of %d: command %d, on disk at %d, is known: %t", cut, len(data), i, ends[i], known)
 					}
 				}
-				j.kill()
+				_ = j.close()
 			}
 		}
 	}
@@ -295,6 +358,96 @@ func TestI3_AFullDiskRunsNothingAndReadsGoOn(t *testing.T) {
 		}
 		again.kill()
 	}
+}
+
+func TestI3_WhatCanNotBeSyncedRunsNothing(t *testing.T) {
+	for _, failing := range []string{"journal", ".new"} {
+		path, m, d := newPath(t), quick(), &disk{room: -1}
+		cfg := journalConfig(path)
+		cfg.Host = m
+		j := openOn(t, path, d)
+		e := newExecutor(cfg, j, &counters{})
+		defer e.stopWork()
+		first, second := command(startService(stoppedService)), command(startService("Spooler"))
+		d.failSync = failing
+		if failing == ".new" { // the old file is as good as before
+			j.compactAt = 0
+			expect(t, e.do(t.Context(), first, time.Now()), succeeded, noReason)
+			_ = j.file.Close()
+			j.file = nil // from here on it is not
+		}
+		for range 2 {
+			expect(t, e.do(t.Context(), second, time.Now()), refused, noJournal)
+		}
+		expect(t, e.do(t.Context(), command(), time.Now()), succeeded, noReason)
+		d.failSync = ""
+		expect(t, e.do(t.Context(), first, time.Now()), succeeded, noReason)
+		expect(t, e.do(t.Context(), second, time.Now()), succeeded, noReason)
+		j.kill()
+		again := life(t, m, path)
+		expect(t, again.do(t.Context(), first, time.Now()), succeeded, noReason)
+		expect(t, again.do(t.Context(), second, time.Now()), succeeded, noReason)
+		if m.starts.Load() != 2 {
+			t.Errorf("with %q failing, %d ran", failing, m.starts.Load())
+		}
+	}
+}
+
+// A compacted file takes the old one's place only when it is on disk.
+func TestI3_ACompactedFileIsOnDisk(t *testing.T) {
+	path, d := newPath(t), &disk{room: -1}
+	j := openOn(t, path, d)
+	cmd := command(startService("Spooler"))
+	if _, _, err := j.begin(cmd, true, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.compact(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	j.kill()
+	if openOn(t, path, d).lookup(cmd.GetCommandId(), time.Now()) == nil {
+		t.Error("a command that was begun is lost")
+	}
+}
+
+func TestI5_ASlowDiskStartsNothingLate(t *testing.T) {
+	for _, slow := range []time.Duration{time.Second, 2600 * time.Millisecond, 15 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			path, m, d := newPath(t), quick(), &disk{room: -1}
+			cfg := journalConfig(path)
+			cfg.Host = m
+			e := newExecutor(cfg, openOn(t, path, d), &counters{})
+			defer e.stopWork()
+			cmd := command(startService(stoppedService), budget(57*time.Second)) // all of which it may have waited
+			d.slow = slow
+			arrived := time.Now()
+			begun := e.beginFromBus(cmd, arrived)
+			got := e.complete(t.Context(), begun)
+			if slow < busPatience {
+				expect(t, got, succeeded, noReason)
+				return
+			}
+			expect(t, got, overdue, noReason)
+			if m.starts.Load() != 0 || e.lookup(cmd.GetCommandId()).GetState() != neverReceived {
+				t.Error("it was started, or is known as begun")
+			}
+			// Over HTTP the caller counts its budget itself.
+			expect(t, e.do(t.Context(), cmd, time.Now()), succeeded, noReason)
+		})
+	}
+}
+
+func TestI5_ASlowSettlementStartsNothingLate(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *executor, m *machine) {
+		for _, cmd := range []*agentv1.Command{command(), command(startService("Spooler"))} {
+			begun := e.beginFromBus(cmd, time.Now())
+			time.Sleep(busPatience) // fake
+			expect(t, e.complete(t.Context(), begun), overdue, noReason)
+		}
+		if m.starts.Load()+m.reads.Load() != 0 {
+			t.Error("something was started late")
+		}
+	})
 }
 
 func TestAJournalIsOneProcess(t *testing.T) {
@@ -375,7 +528,7 @@ type model struct {
 }
 
 // TestI3_NoHistoryRunsACommandTwice lives random lives: deliveries, settlements that fail, crashes at every point, torn lines,
-// full disks, compactions.
+// full disks, disks that sync nothing, compactions.
 func TestI3_NoHistoryRunsACommandTwice(t *testing.T) {
 	for seed := range uint64(150) {
 		random := rand.New(rand.NewPCG(seed, 3))
@@ -388,26 +541,32 @@ func TestI3_NoHistoryRunsACommandTwice(t *testing.T) {
 			models[ids[len(ids)-1]] = &model{}
 		}
 		crash := func() {
-			j.kill()
+			if random.IntN(2) == 0 {
+				_ = j.close() // only the process died
+			} else {
+				j.kill()
+			}
 			if f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o600); err == nil && random.IntN(2) == 0 {
 				_, _ = f.WriteString([]string{"000000", "000000f2 12345678 {\"state\":\"beg", "\x00\x00"}[random.IntN(3)])
 				_ = f.Close()
 			}
 			if random.IntN(4) > 0 {
-				d.room = -1
+				d.room, d.failSync = -1, ""
 			}
 			j = openOn(t, path, d)
 		}
 		for step := range 60 {
-			switch random.IntN(8) {
+			switch random.IntN(9) {
 			case 0:
 				d.room = random.IntN(400)
 			case 1:
-				d.room = -1
+				d.room, d.failSync = -1, ""
 			case 2:
 				j.compactAt = 0
 			case 3:
 				crash()
+			case 4:
+				d.failSync = []string{"journal", ".new"}[random.IntN(2)]
 			default:
 				id := ids[random.IntN(len(ids))]
 				if problem := deliver(j, id, models[id], random, d, crash); problem != "" {
@@ -420,12 +579,12 @@ func TestI3_NoHistoryRunsACommandTwice(t *testing.T) {
 }
 
 // deliver brings a command to the journal, as either transport does, and dies now and then.
-func deliver(j *durable, commandID string, m *model, random *rand.Rand, d *disk, crash func()) (problem string) {
+func deliver(j *mortal, commandID string, m *model, random *rand.Rand, d *disk, crash func()) (problem string) {
 	r, mine, err := j.begin(command(id(commandID), startService("Spooler")), true, time.Now())
 	switch {
 	case err != nil:
 		m.begun = true // the line may be whole on disk
-		if d.room < 0 {
+		if d.takesAll() {
 			return "refused though the disk takes all: " + err.Error()
 		}
 		return ""
@@ -451,7 +610,7 @@ func deliver(j *durable, commandID string, m *model, random *rand.Rand, d *disk,
 		m.runs++
 		result := &agentv1.CommandResult{Outcome: succeeded, Message: fmt.Sprint("ended ", random.Uint32())}
 		j.finish(r, result, time.Now())
-		if d.room < 0 {
+		if d.takesAll() {
 			m.ended = result.GetMessage()
 		}
 		if random.IntN(2) == 0 {

@@ -172,9 +172,15 @@ func (a *Agent) serveCommand(ctx context.Context, w http.ResponseWriter, r *http
 	}
 	t := a.executor.begin(cmd, receivedAt)
 	result := a.executor.complete(r.Context(), t)
-	if a.speak(r.Context(), ctx) {
+	caller, cancel := t.answering(r.Context())
+	defer cancel()
+	if a.speak(caller, ctx) {
+		out := http.NewResponseController(w)
+		if deadline, ok := caller.Deadline(); ok {
+			_ = out.SetWriteDeadline(deadline)
+		}
 		a.write(w, http.StatusOK, e, result)
-		_ = http.NewResponseController(w).Flush() // the process may end with the next line
+		_ = out.Flush() // the process may end with the next line
 	}
 	a.executor.answered(t)
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -51,9 +52,23 @@ func (e *executor) answered(t *ticket) {
 	}
 }
 
-// restart has the host end this process. That it still lives in the end is a failure.
+// answering bounds the time that the answer may take, where a restart follows it.
+func (t *ticket) answering(ctx context.Context) (context.Context, context.CancelFunc) {
+	if t.release == nil {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, t.receivedAt.Add(t.startWithin))
+}
+
+// restart has the host end this process, unless the answer took too long. That it still lives in the end is a failure.
 func (e *executor) restart(t *ticket) {
 	defer t.release()
+	if late := t.expired(); late != nil {
+		e.logger.Error("the agent is not restarted", "command_id", t.cmd.GetCommandId(), "message", late.message)
+		late.outcome, late.message = agentv1.Outcome_OUTCOME_FAILED, "the agent was not restarted, since its answer took too long; "+late.message
+		e.finish(t, e.refused(t.cmd, late))
+		return
+	}
 	result := e.run(t.cmd, t.op)
 	if result.GetOutcome() == agentv1.Outcome_OUTCOME_SUCCEEDED && !waitFor(e.draining, e.writeTimeout) {
 		result.Outcome = agentv1.Outcome_OUTCOME_FAILED

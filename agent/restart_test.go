@@ -276,3 +276,69 @@ func TestI3_ARestartThatCanNotBeRecordedIsNotDone(t *testing.T) {
 	e.answered(ticket)
 	e.drain(time.Second)
 }
+
+func TestI5_ARestartOfTheAgentWhoseAnswerTookTooLongIsNotDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMachine(simulated.Options{AgentService: ownService, RestartAgent: func() { t.Error("it was done") }})
+		e := executorOn(m)
+		for _, begin := range []func(*agentv1.Command, time.Time) *ticket{e.begin, e.beginFromBus} {
+			cmd := command(restartService(ownService), budget(10*time.Second))
+			ticket := begin(cmd, time.Now())
+			expect(t, e.complete(t.Context(), ticket), succeeded, noReason)
+			answering, cancel := ticket.answering(t.Context())
+			<-answering.Done()
+			cancel()
+			if spent := time.Since(ticket.receivedAt); spent != ticket.startWithin {
+				t.Errorf("its answer is given %s", spent)
+			}
+			e.answered(ticket)
+			synctest.Wait()
+			got := e.lookup(cmd.GetCommandId())
+			expect(t, got.GetResult(), failed, noReason)
+			if !strings.Contains(got.GetResult().GetMessage(), "not restarted") {
+				t.Errorf("told as %q", got.GetResult().GetMessage())
+			}
+		}
+		expect(t, e.do(t.Context(), command(startService("Spooler")), time.Now()), succeeded, noReason)
+		e.drain(time.Second)
+	})
+}
+
+func TestI5_ARestartOfAMutedAgentIsNotDoneLate(t *testing.T) {
+	g := newGateway(t)
+	m := newMachine(simulated.Options{AgentService: ownService, RestartAgent: func() { t.Error("it was done") }})
+	faults := &Faults{}
+	faults.Mute()
+	a := g.run(Config{Host: m, HTTP: onHTTP, Faults: faults})
+	overBus, overHTTP := command(restartService(ownService), budget(time.Second)), command(restartService(ownService), budget(time.Second))
+	g.send(overBus, "BM-1", jsonEncoding)
+	eventually(t, func() bool { return stateOf(a, overBus) == finishedState })
+	body, err := jsonEncoding.marshal(overHTTP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	postBody(t, a, body, func(r *http.Request) { r.Header.Set("Content-Type", "application/json") })
+	eventually(t, func() bool { return stateOf(a, overHTTP) == finishedState })
+	expect(t, a.executor.lookup(overBus.GetCommandId()).GetResult(), failed, noReason)
+	expect(t, a.executor.lookup(overHTTP.GetCommandId()).GetResult(), failed, noReason)
+}
+
+func TestI5_ACommandFromTheBusIsNotStartedLongAfterItsArrival(t *testing.T) {
+	g := newGateway(t)
+	m := quick()
+	a := g.run(Config{Host: m})
+	cmd := command(startService(stoppedService))
+	body, err := jsonEncoding.marshal(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	session := "gw-1"
+	message := &azservicebus.ReceivedMessage{Body: body, MessageID: cmd.GetCommandId(), ReplyToSessionID: &session}
+	taker := &taker{agent: a}
+	taker.handle(t.Context(), settling{complete: func() error { return nil }}, message, time.Now().Add(-busPatience))
+	expect(t, g.reply(), overdue, noReason)
+	taker.answering.Wait()
+	if m.starts.Load() != 0 || stateOf(a, cmd) != neverReceived {
+		t.Error("it was started, or is known as begun")
+	}
+}

@@ -35,10 +35,15 @@ type inbox interface {
 // errLinkLost is the SDK's way of receiving nothing before the time is over.
 var errLinkLost = errors.New("bus: the link that commands come in over was lost")
 
-// takeFromBus takes commands until the context ends, and returns when all are answered. taking is closed once it does.
+// takeFromBus takes commands until the context ends, and returns when all are answered, or a host that does not heed its
+// context has had its time. taking is closed once it does.
 func (a *Agent) takeFromBus(ctx context.Context, taking chan struct{}) {
 	t := &taker{agent: a, taking: taking}
-	defer t.answering.Wait()
+	defer func() {
+		if !waitForAll(&t.answering, obedience+closeTimeout) {
+			a.cfg.Logger.Error("commands from the bus still run or are being answered; they are left behind")
+		}
+	}()
 	for ctx.Err() == nil {
 		err := t.take(ctx)
 		if err == nil || ctx.Err() != nil { // the link is to be opened anew, or the agent stops
@@ -179,7 +184,7 @@ func (t *taker) handle(ctx context.Context, in inbox, m *azservicebus.ReceivedMe
 	cmd, undecodable := decodeCommand(e, m.Body)
 	var begun *ticket
 	if undecodable == nil {
-		begun = t.agent.executor.begin(cmd, receivedAt)
+		begun = t.agent.executor.beginFromBus(cmd, receivedAt)
 	}
 	if err := settle(ctx, in, m, undecodable); err != nil {
 		if begun != nil {
@@ -190,7 +195,10 @@ func (t *taker) handle(ctx context.Context, in inbox, m *azservicebus.ReceivedMe
 	}
 	t.answering.Go(func() {
 		if begun != nil {
-			t.reply(ctx, m, t.agent.executor.complete(context.Background(), begun))
+			result := t.agent.executor.complete(context.Background(), begun)
+			ctx, cancel := begun.answering(ctx)
+			defer cancel()
+			t.reply(ctx, m, result)
 			t.agent.executor.answered(begun)
 			return
 		}
@@ -211,13 +219,17 @@ func settle(ctx context.Context, in inbox, m *azservicebus.ReceivedMessage, unde
 	return in.DeadLetterMessage(ctx, m, &azservicebus.DeadLetterOptions{Reason: &reason, ErrorDescription: &description})
 }
 
-// reply sends the answer, also when the agent is stopping by now, though not for long then.
+// reply sends the answer, also when the agent is stopping by now, though not for long then; but not beyond ctx's deadline.
 func (t *taker) reply(ctx context.Context, m *azservicebus.ReceivedMessage, result *agentv1.CommandResult) {
 	if !t.agent.cfg.Faults.speak(ctx) {
 		return
 	}
 	sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), replyTimeout)
 	defer cancel()
+	if deadline, ok := ctx.Deadline(); ok {
+		sending, cancel = context.WithDeadline(sending, deadline)
+		defer cancel()
+	}
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(closeTimeout, cancel) })()
 	if err := t.agent.cfg.Bus.sendReply(sending, m, result); err != nil {
 		t.agent.counters.repliesFailed.Add(1)

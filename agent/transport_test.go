@@ -697,3 +697,48 @@ func TestBaseURLsProposed(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// deaf is a machine that heeds no context.
+type deaf struct {
+	*machine
+	started, free chan struct{}
+}
+
+// StartService implements host.Services.
+func (d deaf) StartService(context.Context, string) ([]*agentv1.Change, error) {
+	close(d.started)
+	<-d.free
+	return nil, nil
+}
+
+func TestAnAgentEndsThoughItsHostHeedsNoContext(t *testing.T) {
+	g := newGateway(t)
+	bus, err := NewBus(BusConfig{ConnectionString: g.emulator.ConnectionString(), LockRenewalInterval: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, host := newPath(t), deaf{quick(), make(chan struct{}), make(chan struct{})}
+	a, err := New(Config{Name: "BM-1", Host: host, Bus: bus, JournalPath: path, Commands: CommandConfig{DrainGrace: time.Millisecond}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	<-a.Ready()
+	g.send(command(startService(stoppedService)), "BM-1", jsonEncoding)
+	<-host.started
+	stop()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Error("it does not end")
+	}
+	openOn(t, path, &disk{room: -1}) // it is nobody's
+	close(host.free)
+	expect(t, g.reply(), succeeded, noReason)
+	g.within(func(ctx context.Context) { _ = bus.Close(ctx) })
+}

@@ -88,6 +88,11 @@ func TestNodeAgent(t *testing.T) {
 	startNodeAgent(t, dir, system.Bus, journal)
 	answered(t, world, http.MethodGet, "/api/agents/"+nodeAgent+"/services", nil, "")
 	again("after a restart of the agent")
+	for id, state := range map[string]string{key: "COMMAND_STATE_FINISHED", uuid.NewString(): "COMMAND_STATE_NEVER_RECEIVED"} {
+		if record := answered(t, world, http.MethodGet, "/api/agents/"+nodeAgent+"/commands/"+id, nil, ""); record.Text("record", "state") != state {
+			t.Errorf("what became of a command: %s, not %s", record.Raw, state)
+		}
+	}
 }
 
 // answered makes a call that must be answered with 200. One that came too early for the agent is made again.

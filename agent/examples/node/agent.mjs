@@ -10,6 +10,7 @@ const connectionString = env.SERVICEBUS_CONNECTION_STRING;
 const name = env.AGENT_NAME ?? hostname();
 const heartbeatEvery = Number(env.AGENT_HEARTBEAT_SECONDS ?? 30) * 1000;
 const renewEvery = 15_000; // ms; at most half of the subscription's lock duration
+const startWithin = 2_500; // ms after its arrival; a message may have waited for all of its budget before, and the gateway grants 3 s
 const grace = 10_000; // ms for what runs when the agent is told to stop
 const version = "node-example/1";
 const bootId = randomUUID();
@@ -39,6 +40,11 @@ const operations = {
     kind: "OPERATION_KIND_LIST_SERVICES", write: false, check: () => null,
     run: async () => ({ outcome: "OUTCOME_SUCCEEDED", services: { services } }),
   },
+  getCommand: {
+    kind: "OPERATION_KIND_GET_COMMAND", write: false,
+    check: ({ commandId }) => (uuid.test(commandId) ? null : "getCommand.commandId: a UUID is required"),
+    run: async ({ commandId }) => ({ outcome: "OUTCOME_SUCCEEDED", commandRecord: known(commandId) }),
+  },
   restartService: {
     kind: "OPERATION_KIND_RESTART_SERVICE", write: true,
     check: ({ service }) => (typeof service === "string" && length(service) >= 1 && length(service) <= 256 ? null : "restartService.service: 1 to 256 characters are required"),
@@ -54,7 +60,18 @@ const operations = {
 };
 
 const length = (text) => [...text].length; // characters, as the contract counts them
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const folded = (text) => text.normalize("NFC").toLowerCase();
+
+// known is what the journal has about a command. What a read answered is left out: it is old by now.
+function known(commandId) {
+  const record = journal.get(commandId.toLowerCase());
+  if (!record) return { commandId, state: "COMMAND_STATE_NEVER_RECEIVED" };
+  const begun = { commandId, begunAt: new Date(record.at) };
+  if (!record.result) return { ...begun, state: "COMMAND_STATE_BEGUN", running: Boolean(record.ended) };
+  const { services, commandRecord, ...result } = record.result;
+  return { ...begun, state: "COMMAND_STATE_FINISHED", result };
+}
 
 async function heartbeats() {
   for (let sequence = 1; !stopping.signal.aborted; sequence++) {
@@ -148,7 +165,7 @@ function check(command, asked) {
   if (targetAgent && folded(String(targetAgent)) !== folded(name)) {
     return refused("REFUSAL_REASON_WRONG_AGENT", `targetAgent: the command is for "${targetAgent}", and this is "${name}"`);
   }
-  const problem = !/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(commandId) ? "commandId: a UUID is required"
+  const problem = !uuid.test(commandId) ? "commandId: a UUID is required"
     : !targetAgent ? "targetAgent: is required"
       : !(budgetOf(command) >= 100 && budgetOf(command) <= 3_600_000) ? "budget: 100 ms to 1 h are required"
         : asked.length !== 1 ? "operation: the command has none that this agent knows"
@@ -161,8 +178,8 @@ const budgetOf = ({ budget }) => (/^\d+(\.\d{1,9})?s$/.test(budget) ? parseFloat
 
 // expired looks at this machine's monotonic clock only; issuedAt is another machine's.
 function expired(command, receivedAt) {
-  if (performance.now() - receivedAt < budgetOf(command)) return null;
-  return { outcome: "OUTCOME_EXPIRED", message: "budget: it was over before the command could be started; nothing was done" };
+  if (performance.now() - receivedAt < Math.min(budgetOf(command), startWithin)) return null;
+  return { outcome: "OUTCOME_EXPIRED", message: "budget: it was over, or its time to start was, before the command could be started; nothing was done" };
 }
 
 async function repeated(seen, print, command, receivedAt) {
