@@ -498,3 +498,34 @@ func TestI7_FaultsOfTheBrokerLoseNothing(t *testing.T) {
 		})
 	}
 }
+
+// What comes again, after newer ones, because its lock was lost while it was recorded, is completed and moves nothing back.
+func TestI6_WhatIsRedeliveredAfterNewerOnesIsCompleted(t *testing.T) {
+	e, registry := newEmulator(t, emulator.SubscriptionProperties{}), newServer(t)
+	arrived, goOn := make(chan struct{}, 100), make(chan struct{})
+	registry.registry.set(func(context.Context, *registryv1.RecordHeartbeatsRequest) error {
+		arrived <- struct{}{}
+		<-goOn
+		return nil
+	})
+	run(t, settings(e, registry))
+	send(t, e, bodies(50, 1)...)
+	<-arrived
+	check(t, e.ExpireLocks(topic, subscription))
+	send(t, e, bodies(50, 2)...)
+	close(goOn)
+	drained(t, e)
+	if got := counts(t, e); got.DeadLetter != 0 {
+		t.Errorf("%+v", got)
+	}
+	registry.registry.mu.Lock()
+	defer registry.registry.mu.Unlock()
+	if registry.registry.items < 150 {
+		t.Errorf("%d heartbeats were recorded; nothing came again", registry.registry.items)
+	}
+	for agent, sequence := range registry.registry.stored {
+		if sequence != 2 {
+			t.Errorf("%s holds sequence %d", agent, sequence)
+		}
+	}
+}
