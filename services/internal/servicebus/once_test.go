@@ -58,14 +58,15 @@ func startDetaching(t testing.TB) *detaching {
 			if err != nil {
 				return
 			}
+			links, authenticate := namespace.Connect()
 			served := transport.New(conn, transport.Options{
 				ContainerID: "detaching", MaxFrameSize: 64 << 10, IdleTimeout: time.Minute, HandshakeTimeout: patience, WriteTimeout: patience,
-				Authenticate: func(string, []byte) bool { return true }, Logger: slog.New(slog.DiscardHandler),
+				Authenticate: authenticate, Logger: slog.New(slog.DiscardHandler),
 			})
 			d.mu.Lock()
 			d.open = append(d.open, served)
 			d.mu.Unlock()
-			d.running.Go(func() { _ = served.Serve(&detachingLinks{d, namespace.Connect()}) })
+			d.running.Go(func() { _ = served.Serve(&detachingLinks{d, links}) })
 		}
 	})
 	t.Cleanup(func() {
