@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 # In the order in which they depend on each other.
-MODULES  := proto servicebus-emulator services/internal services/registry services/heartbeat services/operator-gateway agent deploy
+MODULES  := proto servicebus-emulator services/internal services/registry services/heartbeat services/availability services/operator-gateway agent deploy
 PACKAGES := $(addsuffix /...,$(addprefix ./,$(MODULES)))
 BIN      := $(CURDIR)/.bin
 
