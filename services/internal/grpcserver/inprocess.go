@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"buf.build/go/protovalidate"
 	"github.com/fullstorydev/grpchan/inprocgrpc"
 	"google.golang.org/grpc"
 )
@@ -18,11 +17,7 @@ type InProcess struct {
 // NewInProcess makes one; of the options, those about listening and draining mean nothing here. Services are registered on it, and
 // it is the connection for their clients.
 func NewInProcess(opts Options) (*InProcess, error) {
-	validator, err := protovalidate.New()
-	if err != nil {
-		return nil, err
-	}
-	chain, err := newChain(opts, validator)
+	chain, err := newChain(opts)
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,11 @@ type chain struct {
 	duration  *prometheus.HistogramVec
 }
 
-func newChain(opts Options, validator protovalidate.Validator) (*chain, error) {
+func newChain(opts Options) (*chain, error) {
+	validator, err := protovalidate.New()
+	if err != nil {
+		return nil, err
+	}
 	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "commandcenter_grpc_server_duration_seconds",
 		Help:    "Time to answer a gRPC call, by method and code.",

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"buf.build/go/protovalidate"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -62,11 +61,7 @@ type Server struct {
 
 // New listens and builds the server; register services on GRPC before Run.
 func New(opts Options) (*Server, error) {
-	validator, err := protovalidate.New()
-	if err != nil {
-		return nil, err
-	}
-	chain, err := newChain(opts, validator)
+	chain, err := newChain(opts)
 	if err != nil {
 		return nil, err
 	}

@@ -78,13 +78,13 @@ func backoff(rounds int, jitter float64) time.Duration {
 func (h *held) release(ctx context.Context) {
 	released := gather(nil, h.loop.received, maxQueued)
 	if !h.released {
-		released = append(deliveries(h.items), released...)
+		released = append(deliveriesOf(h.items), released...)
 	}
 	h.released = true
-	h.loop.settleNow(ctx, releaseAll(released))
+	h.loop.settleNow(ctx, each(released, true))
 }
 
-func deliveries(items []item) []servicebus.Delivery {
+func deliveriesOf(items []item) []servicebus.Delivery {
 	all := make([]servicebus.Delivery, len(items))
 	for i, one := range items {
 		all[i] = one.delivery

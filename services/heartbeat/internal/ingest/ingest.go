@@ -137,7 +137,7 @@ func (l *Loop) handle(ctx context.Context, deliveries []servicebus.Delivery) {
 		if settlesAfterStore {
 			l.settleNow(ctx, l.record(ctx, part))
 		} else {
-			l.settleNow(ctx, completeAll(part))
+			l.settleNow(ctx, each(deliveriesOf(part), false))
 			_, _ = l.call(ctx, part)
 		}
 	}

@@ -56,7 +56,7 @@ func (l *Loop) record(ctx context.Context, part []item) []servicebus.Settlement 
 			if held.released {
 				return nil
 			}
-			return releaseAll(deliveries(held.items))
+			return each(deliveriesOf(held.items), true)
 		}
 		groups = rest
 		items, _ := l.sort(ctx, more)

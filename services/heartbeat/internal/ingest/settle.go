@@ -56,18 +56,11 @@ func deadLetter(delivery servicebus.Delivery, reason, description string) servic
 	return servicebus.Settlement{Delivery: delivery, DeadLetterReason: reason, Description: strings.ToValidUTF8(description, "")}
 }
 
-func completeAll(items []item) []servicebus.Settlement {
-	settlements := make([]servicebus.Settlement, len(items))
-	for i, one := range items {
-		settlements[i] = servicebus.Settlement{Delivery: one.delivery}
-	}
-	return settlements
-}
-
-func releaseAll(deliveries []servicebus.Delivery) []servicebus.Settlement {
+// each settles all alike: released, or completed.
+func each(deliveries []servicebus.Delivery, release bool) []servicebus.Settlement {
 	settlements := make([]servicebus.Settlement, len(deliveries))
 	for i, delivery := range deliveries {
-		settlements[i] = servicebus.Settlement{Delivery: delivery, Release: true}
+		settlements[i] = servicebus.Settlement{Delivery: delivery, Release: release}
 	}
 	return settlements
 }

@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
-	"github.com/commandcenter/fleet/services/internal/fault"
 	"github.com/commandcenter/fleet/services/internal/spelling"
 )
 
@@ -75,8 +74,7 @@ func (e *Executor) ExecuteBatch(ctx context.Context, stopping <-chan struct{}, p
 func (e *Executor) guarded(ctx context.Context, principal, agent string, operation *agentv1.Command) (result Result, err error) {
 	defer func() {
 		if caught := recover(); caught != nil {
-			err = fault.New(fault.Internal, "the gateway failed while the command was under way; whether it was sent is not known").
-				WithAgent(agent).WithCommand(operation.GetCommandId()).WithCause(fmt.Errorf("panic: %v\n%s", caught, debug.Stack()))
+			err = errFailed.WithAgent(agent).WithCommand(operation.GetCommandId()).WithCause(fmt.Errorf("panic: %v\n%s", caught, debug.Stack()))
 			e.Logger.Error("a command of a batch panicked", "agent", agent, "error", err)
 		}
 	}()

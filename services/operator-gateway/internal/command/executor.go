@@ -33,6 +33,9 @@ const (
 	decisions = 5
 )
 
+// errFailed is what a command ends with in which the gateway itself failed.
+var errFailed = fault.New(fault.Internal, "the gateway failed while the command was under way; whether it was sent is not known")
+
 // Registry is what is asked for an agent.
 type Registry interface {
 	GetAgent(ctx context.Context, name string) (*registryv1.GetAgentResponse, error)
@@ -89,8 +92,7 @@ func (e *Executor) Execute(ctx context.Context, principal, agent string, operati
 	ctx, cancel := context.WithTimeout(ctx, e.Budgets.of(ctx, r.write, startedAt))
 	defer cancel()
 	e.Metrics.InFlight.Inc()
-	// What panics is on record too.
-	var err error = r.fault(fault.Internal, "the gateway failed while the command was under way; whether it was sent is not known")
+	var err error = errFailed // until execute has returned: what panics is on record too
 	defer func() {
 		e.Metrics.InFlight.Dec()
 		r.record(ctx, time.Since(startedAt), err)

@@ -71,9 +71,24 @@ func scanAgent(scan func(...any) error, extra ...any) (Agent, error) {
 
 // Agent reads one agent with its server and the health of a path's ingest, in one statement.
 func (s *Store) Agent(ctx context.Context, name enrollment.Name, path enrollment.Path) (Agent, Health, error) {
+	return readAgentAndHealth(ctx, s.db, name, path)
+}
+
+// readAgent reads one agent with its server, within a transaction.
+func readAgent(ctx context.Context, tx *sqldb.Tx, name enrollment.Name) (Agent, error) {
+	agent, _, err := readAgentAndHealth(ctx, tx, name, noPath)
+	return agent, err
+}
+
+// reader runs statements that read: a transaction, or the database by itself.
+type reader interface {
+	Rows(ctx context.Context, name string, scan func(scan func(dest ...any) error) error, args ...any) error
+}
+
+func readAgentAndHealth(ctx context.Context, from reader, name enrollment.Name, path enrollment.Path) (Agent, Health, error) {
 	var agent Agent
 	found, health := false, neverReported
-	err := s.db.Rows(ctx, "agent", func(scan func(...any) error) error {
+	err := from.Rows(ctx, "agent", func(scan func(...any) error) error {
 		var proof proof
 		var err error
 		found = true
@@ -86,23 +101,6 @@ func (s *Store) Agent(ctx context.Context, name enrollment.Name, path enrollment
 		err = &AgentNotFoundError{Name: name.Spelling}
 	}
 	return agent, health, err
-}
-
-// readAgent reads one agent with its server.
-func readAgent(ctx context.Context, tx *sqldb.Tx, name enrollment.Name) (Agent, error) {
-	var agent Agent
-	found := false
-	err := tx.Rows(ctx, "agent", func(scan func(...any) error) error {
-		var none proof
-		var err error
-		found = true
-		agent, err = scanAgent(scan, none.dest()...)
-		return err
-	}, named("nameKey", name.Key), named("path", noPath))
-	if err == nil && !found {
-		err = &AgentNotFoundError{Name: name.Spelling}
-	}
-	return agent, err
 }
 
 // Filter chooses agents.
