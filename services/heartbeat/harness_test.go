@@ -24,7 +24,8 @@ import (
 	"github.com/commandcenter/fleet/services/internal/config"
 )
 
-// The SDK's renewers of claims outlive their links: they sleep until the claim is due again.
+// claimRenewer may outlive its link: when many at once use a link of the SDK that was lost, each opens it anew, and closing ends the
+// renewals of claims of the last one only.
 const claimRenewer = "github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/internal.(*Namespace).startNegotiateClaimRenewer.func3"
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(claimRenewer)) }

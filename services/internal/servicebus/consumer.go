@@ -33,14 +33,6 @@ type Delivery struct {
 	from *link
 }
 
-// link is one receiver, until it is lost or thrown away.
-type link struct {
-	receiver *azservicebus.Receiver
-	// alive ends with the link, so that settlements which wait on it go on by another way at once.
-	alive context.Context
-	end   context.CancelFunc
-}
-
 // Consumer receives from one subscription in peek-lock, through lost links and connections.
 //
 // It has two links: one delivers; the other, which never asks for messages, peeks, renews locks, and settles by lock token what
@@ -84,13 +76,15 @@ func (c *Consumer) Receive(ctx context.Context, most int) []Delivery {
 	}
 	bounded, cancel := context.WithTimeout(ctx, receiveTimeout)
 	defer cancel()
-	messages, err := from.receiver.ReceiveMessages(bounded, most, &azservicebus.ReceiveMessagesOptions{TimeAfterFirstMessage: max(c.linger, minLinger)})
+	messages, err := from.receive(bounded, most, max(c.linger, minLinger))
 	c.linger = nextLinger(c.linger, len(messages))
 	switch {
 	case len(messages) > 0:
 		c.failures, c.waiting = 0, time.Time{}
 		return c.deliveries(messages, from)
 	case ctx.Err() != nil:
+	case from.alive.Err() != nil:
+		c.renew(from, "it was lost", err)
 	case bounded.Err() != nil:
 		c.failures = 0
 		c.silence(ctx, from)
@@ -197,8 +191,7 @@ func (c *Consumer) delivering(ctx context.Context) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	alive, end := context.WithCancel(context.Background())
-	c.delivers = &link{receiver: receiver, alive: alive, end: end}
+	c.delivers = newLink(receiver)
 	return c.delivers, nil
 }
 
@@ -244,7 +237,7 @@ func (c *Consumer) renew(old *link, why string, cause error) {
 	c.recreated.Add(1)
 	c.logger.Warn("the receiver is made anew", "topic", c.topic, "subscription", c.subscription, "why", why, "error", cause)
 	old.end()
-	c.discard(old.receiver)
+	c.closing.Go(old.discard)
 	c.delivers = nil
 	if c.manages != nil {
 		c.discard(c.manages)
@@ -252,16 +245,21 @@ func (c *Consumer) renew(old *link, why string, cause error) {
 	}
 }
 
-// closeDelivering closes the link that delivers, and waits for that. The next receive opens another.
-func (c *Consumer) closeDelivering() {
+// closeDelivering closes the link that delivers, and waits for that. The next receive opens another. What nobody received on it is
+// to be released.
+func (c *Consumer) closeDelivering(ctx context.Context) ([]Settlement, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.delivers == nil {
-		return
+		return nil, nil
 	}
-	c.delivers.end()
-	closeReceiver(c.delivers.receiver)
+	late, err := c.delivers.close(ctx)
 	c.delivers = nil
+	releases := make([]Settlement, len(late))
+	for i, message := range late {
+		releases[i] = Settlement{Delivery: Delivery{ReceivedMessage: message}, Release: true}
+	}
+	return releases, err
 }
 
 // forget throws the managing link away, unless that was done already.
@@ -279,15 +277,13 @@ func (c *Consumer) discard(receiver *azservicebus.Receiver) {
 	c.closing.Go(func() { closeReceiver(receiver) })
 }
 
-// Close closes the links and waits for those thrown away before. Messages that were not settled come again when their locks lapse.
+// Close closes the links and waits for those thrown away before. Messages that were received and not settled come again when their
+// locks lapse; those that came after the last receive are released.
 func (c *Consumer) Close(ctx context.Context) error {
+	late, err := c.closeDelivering(ctx)
+	c.settle(ctx, late)
+	errs := []error{err}
 	c.mu.Lock()
-	var errs []error
-	if c.delivers != nil {
-		c.delivers.end()
-		errs = append(errs, c.delivers.receiver.Close(ctx))
-		c.delivers = nil
-	}
 	if c.manages != nil {
 		errs = append(errs, c.manages.Close(ctx))
 		c.manages = nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/pprof"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +17,11 @@ import (
 	"github.com/commandcenter/fleet/services/internal/config"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// claimRenewer may outlive its link: when many at once use a link of the SDK that was lost, each opens it anew, and closing ends the
+// renewals of claims of the last one only.
+const claimRenewer = "github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/internal.(*Namespace).startNegotiateClaimRenewer.func3"
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(claimRenewer)) }
 
 // patience bounds what must happen, so that a failure does not hang; nothing waits for it to pass.
 const patience = 30 * time.Second
@@ -170,6 +175,80 @@ func TestSettlesWhatALostConnectionDelivered(t *testing.T) {
 	}
 	if c.Recreated() == 0 {
 		t.Error("no receiver was made anew")
+	}
+}
+
+// A link that was lost is not opened again by those that settle on it: when many do at once, the SDK opens it for each, and closes one.
+func TestSettlingOpensNoLinkAnew(t *testing.T) {
+	e := start(t, heartbeats(emulator.SubscriptionProperties{}))
+	c := consumer(t, e)
+	send(t, e, 0, settlers)
+	deliveries := receive(t, c, settlers)
+	closed, err := c.client.sdk.NewReceiverForSubscription("t", "s", nil) // as after the SDK closed a receiver's links
+	check(t, err)
+	from := newLink(closed)
+	for i := range deliveries {
+		deliveries[i].from = from
+	}
+	_, err = c.managing(within(t))
+	check(t, err)
+	before := claimRenewers(t)
+	if got := c.Settle(within(t), completions(deliveries)); got != (Settled{}) {
+		t.Errorf("settled: %+v", got)
+	}
+	if after := claimRenewers(t); after != before {
+		t.Errorf("%d renewers of claims, before %d: links were opened", after, before)
+	}
+	if got := counts(t, e); got != (emulator.Counts{}) {
+		t.Errorf("counts: %+v", got)
+	}
+	check(t, closed.Close(within(t)))
+}
+
+func claimRenewers(t testing.TB) int {
+	t.Helper()
+	var stacks strings.Builder
+	check(t, pprof.Lookup("goroutine").WriteTo(&stacks, 2))
+	return strings.Count(stacks.String(), claimRenewer+"(")
+}
+
+// What the broker sends between the last receive and the close is nobody's: it is released, and does not wait for its lock to lapse.
+func TestI7_CloseLeavesNothingLocked(t *testing.T) {
+	e := start(t, heartbeats(emulator.SubscriptionProperties{MaxDeliveryCount: 2000}))
+	sender, err := dial(t, e).NewSender("t")
+	check(t, err)
+	sending, stop := context.WithCancel(within(t))
+	var stream sync.WaitGroup
+	defer stream.Wait()
+	defer stop()
+	stream.Go(func() {
+		for sending.Err() == nil {
+			if err := sender.Send(sending, &Message{}); err != nil && sending.Err() == nil {
+				t.Error(err)
+			}
+		}
+	})
+	for name, end := range map[string]func(*Consumer, []Settlement){
+		"closed": func(c *Consumer, received []Settlement) {
+			c.Settle(within(t), received)
+			check(t, c.Close(within(t)))
+		},
+		"released": func(c *Consumer, received []Settlement) {
+			received[0].Release = true
+			c.Settle(within(t), received)
+		},
+	} {
+		for range 10 {
+			c := consumer(t, e)
+			received := completions(c.Receive(within(t), 100))
+			if len(received) == 0 {
+				t.Fatal("nothing was received")
+			}
+			end(c, received)
+			if got := counts(t, e); got.Locked != 0 {
+				t.Fatalf("%s: %+v", name, got)
+			}
+		}
 	}
 }
 

@@ -54,10 +54,11 @@ func lockLost(err error) bool {
 	return errors.As(err, &known) && known.Code == azservicebus.CodeLockLost
 }
 
-// linkLost tells that the link or its connection is gone; a settlement that hangs shows it too.
+// linkLost tells that the link or its connection is gone; a settlement that hangs shows it too, and one that was ended because the
+// link would have been opened anew for it.
 func linkLost(err error) bool {
 	var known *azservicebus.Error
-	return errors.Is(err, context.DeadlineExceeded) || (errors.As(err, &known) && known.Code == azservicebus.CodeConnectionLost)
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || (errors.As(err, &known) && known.Code == azservicebus.CodeConnectionLost)
 }
 
 // CheckSend opens a sender's link, so that a missing right or topic is known before anything is sent.

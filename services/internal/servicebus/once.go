@@ -151,9 +151,9 @@ func (s *OnceSender) Send(ctx context.Context, message *Message) error {
 		return &NotSentError{ErrNotOpen}
 	}
 	defer done()
-	ctx, end := onceContext(ctx)
+	bounded, end := context.WithCancel(ctx)
 	defer end()
-	err := link.sdk.SendMessage(ctx, message, nil)
+	err := link.sdk.SendMessage(once{bounded, end}, message, nil)
 	if err == nil {
 		return nil
 	}
@@ -189,18 +189,15 @@ func closeSender(sender *azservicebus.Sender) {
 	_ = sender.Close(ctx)
 }
 
-// once is a context for one attempt. Even with retries off, the SDK (v1.11.0, AMQPLinks.Retry) opens a link anew and sends again, at
-// once, when the link was detached: also when the message had gone out on it. While it sends it only waits on the context;
-// opening a link derives further contexts from it, which shows here as a call of Value, and ends it before anything is
-// opened. Were a later SDK to derive contexts in the send itself, sends would fail rather than be repeated.
+// once is a context for one attempt on a link that is open. Even with retries off, the SDK (v1.11.0, AMQPLinks.Retry) opens a link
+// anew and sends again, at once, when the link was detached: also when the message had gone out on it. And for many that settle at
+// once on a link that was lost, it opens one each (AMQPLinks.Get does not look again once it has the lock), and closes only the last:
+// the others stay, and the renewals of their claims. While it sends or settles it only waits on the context; opening a link derives
+// further contexts from it, which shows here as a call of Value, and ends it before the link is open. Were a later SDK to derive
+// contexts in the attempt itself, attempts would fail rather than be repeated.
 type once struct {
 	context.Context
 	end context.CancelFunc
-}
-
-func onceContext(parent context.Context) (once, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(parent)
-	return once{ctx, cancel}, cancel
 }
 
 func (o once) Value(key any) any {

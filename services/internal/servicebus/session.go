@@ -12,7 +12,7 @@ import (
 
 const (
 	// acceptTimeout bounds one try to take the session.
-	acceptTimeout = 30 * time.Second
+	acceptTimeout = 15 * time.Second
 	// sessionBatch is how many messages are taken at once, at most.
 	sessionBatch = 256
 	// renewInterval keeps the session's lock, which lasts 60 s by default.

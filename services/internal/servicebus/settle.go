@@ -39,8 +39,13 @@ type Settled struct {
 // nobody would settle them before their locks lapse.
 func (c *Consumer) Settle(ctx context.Context, settlements []Settlement) Settled {
 	if slices.ContainsFunc(settlements, func(one Settlement) bool { return one.Release }) {
-		c.closeDelivering()
+		late, _ := c.closeDelivering(context.WithoutCancel(ctx))
+		settlements = slices.Concat(settlements, late)
 	}
+	return c.settle(ctx, settlements)
+}
+
+func (c *Consumer) settle(ctx context.Context, settlements []Settlement) Settled {
 	var result Settled
 	var failure error
 	rest := settleAll(settlements, &result, nil, func(one Settlement) error { return c.onLink(ctx, one) })
@@ -92,7 +97,7 @@ func (c *Consumer) onLink(ctx context.Context, one Settlement) error {
 	}
 	bounded, cancel := context.WithTimeout(one.from.alive, settleTimeout)
 	defer cancel()
-	err := settle(bounded, one.from.receiver, one.ReceivedMessage, one)
+	err := settleOn(once{bounded, one.from.end}, one.from.receiver, one.ReceivedMessage, one)
 	if err != nil && ctx.Err() == nil && linkLost(err) {
 		c.renew(one.from, "a settlement failed", err)
 	}
@@ -107,14 +112,14 @@ func (c *Consumer) byToken(ctx context.Context, one Settlement) error {
 	}
 	bounded, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
-	err = settle(bounded, receiver, &ReceivedMessage{LockToken: one.LockToken}, one)
+	err = settleOn(bounded, receiver, &ReceivedMessage{LockToken: one.LockToken}, one)
 	if err != nil && !lockLost(err) {
 		c.forget(receiver)
 	}
 	return err
 }
 
-func settle(ctx context.Context, receiver *azservicebus.Receiver, message *ReceivedMessage, how Settlement) error {
+func settleOn(ctx context.Context, receiver *azservicebus.Receiver, message *ReceivedMessage, how Settlement) error {
 	switch {
 	case how.Release:
 		return receiver.AbandonMessage(ctx, message, nil)
