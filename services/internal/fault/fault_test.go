@@ -25,6 +25,7 @@ SERVER_NOT_FOUND       NotFound           404
 SERVICE_NOT_FOUND      NotFound           404
 APP_POOL_NOT_FOUND     NotFound           404
 INSTALLATION_NOT_FOUND NotFound           404
+WINDOW_NOT_FOUND       NotFound           404
 ROUTE_NOT_FOUND        NotFound           404
 METHOD_NOT_ALLOWED     Unimplemented      405
 BODY_TOO_LARGE         InvalidArgument    413
@@ -34,6 +35,8 @@ ALREADY_DECIDED        FailedPrecondition 409
 NAME_TAKEN             AlreadyExists      409
 NAME_MISMATCH          FailedPrecondition 409
 SERVER_AMBIGUOUS       FailedPrecondition 409
+TOO_MANY_WINDOWS       FailedPrecondition 409
+NOTHING_BRAKED FailedPrecondition 409
 IN_USE                 FailedPrecondition 409
 IDENTITY_CONFLICT      FailedPrecondition 409
 STALE_ETAG             Aborted            412
@@ -45,6 +48,8 @@ OUTCOME_UNKNOWN        DeadlineExceeded   503
 READ_TIMEOUT           DeadlineExceeded   503
 BUS_UNAVAILABLE        Unavailable        503 nothing-sent
 REGISTRY_UNAVAILABLE   Unavailable        503 nothing-sent
+AVAILABILITY_UNAVAILABLE Unavailable      503 nothing-sent
+WATCH_TOO_SLOW         ResourceExhausted  503
 COMMAND_REFUSED        FailedPrecondition 409
 AGENT_FAILED           Internal           502
 INTERNAL               Internal           500

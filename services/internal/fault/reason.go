@@ -11,37 +11,42 @@ type Reason string
 
 // The reasons. What each means stands in the table below.
 const (
-	InvalidArgument      Reason = "INVALID_ARGUMENT"
-	Unauthenticated      Reason = "UNAUTHENTICATED"
-	PermissionDenied     Reason = "PERMISSION_DENIED"
-	AgentNotFound        Reason = "AGENT_NOT_FOUND"
-	ServerNotFound       Reason = "SERVER_NOT_FOUND"
-	ServiceNotFound      Reason = "SERVICE_NOT_FOUND"
-	AppPoolNotFound      Reason = "APP_POOL_NOT_FOUND"
-	InstallationNotFound Reason = "INSTALLATION_NOT_FOUND"
-	RouteNotFound        Reason = "ROUTE_NOT_FOUND"
-	MethodNotAllowed     Reason = "METHOD_NOT_ALLOWED"
-	BodyTooLarge         Reason = "BODY_TOO_LARGE"
-	UnsupportedMediaType Reason = "UNSUPPORTED_MEDIA_TYPE"
-	AgentNotAccepted     Reason = "AGENT_NOT_ACCEPTED"
-	AlreadyDecided       Reason = "ALREADY_DECIDED"
-	NameTaken            Reason = "NAME_TAKEN"
-	NameMismatch         Reason = "NAME_MISMATCH"
-	ServerAmbiguous      Reason = "SERVER_AMBIGUOUS"
-	InUse                Reason = "IN_USE"
-	IdentityConflict     Reason = "IDENTITY_CONFLICT"
-	StaleEtag            Reason = "STALE_ETAG"
-	EtagRequired         Reason = "ETAG_REQUIRED"
-	HeartbeatStale       Reason = "HEARTBEAT_STALE"
-	AgentUnreachable     Reason = "AGENT_UNREACHABLE"
-	BudgetTooShort       Reason = "BUDGET_TOO_SHORT"
-	OutcomeUnknown       Reason = "OUTCOME_UNKNOWN"
-	ReadTimeout          Reason = "READ_TIMEOUT"
-	BusUnavailable       Reason = "BUS_UNAVAILABLE"
-	RegistryUnavailable  Reason = "REGISTRY_UNAVAILABLE"
-	CommandRefused       Reason = "COMMAND_REFUSED"
-	AgentFailed          Reason = "AGENT_FAILED"
-	Internal             Reason = "INTERNAL"
+	InvalidArgument         Reason = "INVALID_ARGUMENT"
+	Unauthenticated         Reason = "UNAUTHENTICATED"
+	PermissionDenied        Reason = "PERMISSION_DENIED"
+	AgentNotFound           Reason = "AGENT_NOT_FOUND"
+	ServerNotFound          Reason = "SERVER_NOT_FOUND"
+	ServiceNotFound         Reason = "SERVICE_NOT_FOUND"
+	AppPoolNotFound         Reason = "APP_POOL_NOT_FOUND"
+	InstallationNotFound    Reason = "INSTALLATION_NOT_FOUND"
+	WindowNotFound          Reason = "WINDOW_NOT_FOUND"
+	RouteNotFound           Reason = "ROUTE_NOT_FOUND"
+	MethodNotAllowed        Reason = "METHOD_NOT_ALLOWED"
+	BodyTooLarge            Reason = "BODY_TOO_LARGE"
+	UnsupportedMediaType    Reason = "UNSUPPORTED_MEDIA_TYPE"
+	AgentNotAccepted        Reason = "AGENT_NOT_ACCEPTED"
+	AlreadyDecided          Reason = "ALREADY_DECIDED"
+	NameTaken               Reason = "NAME_TAKEN"
+	NameMismatch            Reason = "NAME_MISMATCH"
+	ServerAmbiguous         Reason = "SERVER_AMBIGUOUS"
+	TooManyWindows          Reason = "TOO_MANY_WINDOWS"
+	NothingBraked           Reason = "NOTHING_BRAKED"
+	InUse                   Reason = "IN_USE"
+	IdentityConflict        Reason = "IDENTITY_CONFLICT"
+	StaleEtag               Reason = "STALE_ETAG"
+	EtagRequired            Reason = "ETAG_REQUIRED"
+	HeartbeatStale          Reason = "HEARTBEAT_STALE"
+	AgentUnreachable        Reason = "AGENT_UNREACHABLE"
+	BudgetTooShort          Reason = "BUDGET_TOO_SHORT"
+	OutcomeUnknown          Reason = "OUTCOME_UNKNOWN"
+	ReadTimeout             Reason = "READ_TIMEOUT"
+	BusUnavailable          Reason = "BUS_UNAVAILABLE"
+	RegistryUnavailable     Reason = "REGISTRY_UNAVAILABLE"
+	AvailabilityUnavailable Reason = "AVAILABILITY_UNAVAILABLE"
+	WatchTooSlow            Reason = "WATCH_TOO_SLOW"
+	CommandRefused          Reason = "COMMAND_REFUSED"
+	AgentFailed             Reason = "AGENT_FAILED"
+	Internal                Reason = "INTERNAL"
 )
 
 type row struct {
@@ -63,6 +68,7 @@ var table = []row{
 	{ServiceNotFound, codes.NotFound, http.StatusNotFound, "The agent has no service of that name", false},
 	{AppPoolNotFound, codes.NotFound, http.StatusNotFound, "The agent has no application pool of that name", false},
 	{InstallationNotFound, codes.NotFound, http.StatusNotFound, "The agent has no such installation", false},
+	{WindowNotFound, codes.NotFound, http.StatusNotFound, "The server has no such maintenance window", false},
 	{RouteNotFound, codes.NotFound, http.StatusNotFound, "No such route", false},
 	{MethodNotAllowed, codes.Unimplemented, http.StatusMethodNotAllowed, "The route does not have that method", false},
 	{BodyTooLarge, codes.InvalidArgument, http.StatusRequestEntityTooLarge, "The body is too large", false},
@@ -72,6 +78,8 @@ var table = []row{
 	{NameTaken, codes.AlreadyExists, http.StatusConflict, "The name is taken", false},
 	{NameMismatch, codes.FailedPrecondition, http.StatusConflict, "The names of agent and server differ", false},
 	{ServerAmbiguous, codes.FailedPrecondition, http.StatusConflict, "Several servers have that name", false},
+	{TooManyWindows, codes.FailedPrecondition, http.StatusConflict, "The server has too many maintenance windows", false},
+	{NothingBraked, codes.FailedPrecondition, http.StatusConflict, "The brake holds nobody", false},
 	{InUse, codes.FailedPrecondition, http.StatusConflict, "It is in use", false},
 	{IdentityConflict, codes.FailedPrecondition, http.StatusConflict, "Two machines use the agent's name", false},
 	{StaleEtag, codes.Aborted, http.StatusPreconditionFailed, "It was changed meanwhile", false},
@@ -83,6 +91,8 @@ var table = []row{
 	{ReadTimeout, codes.DeadlineExceeded, http.StatusServiceUnavailable, "The agent did not answer in time", false},
 	{BusUnavailable, codes.Unavailable, http.StatusServiceUnavailable, "Service Bus cannot be used", true},
 	{RegistryUnavailable, codes.Unavailable, http.StatusServiceUnavailable, "The registry cannot be reached", true},
+	{AvailabilityUnavailable, codes.Unavailable, http.StatusServiceUnavailable, "The availability service cannot be used", true},
+	{WatchTooSlow, codes.ResourceExhausted, http.StatusServiceUnavailable, "The watch was read too slowly", false},
 	{CommandRefused, codes.FailedPrecondition, http.StatusConflict, "The agent refused and did nothing", false},
 	{AgentFailed, codes.Internal, http.StatusBadGateway, "The agent tried and failed", false},
 	{Internal, codes.Internal, http.StatusInternalServerError, "Unexpected error", false},

@@ -203,9 +203,12 @@ func invalid(violations *protovalidate.ValidationError) *fault.Error {
 	var texts []string
 	found := fault.New(fault.InvalidArgument, "")
 	for _, violation := range violations.Violations {
-		pointer := pointerOf(violation.Proto.GetField().GetElements())
-		texts = append(texts, pointer+": "+violation.Proto.GetMessage())
-		found = found.WithField(pointer, violation.Proto.GetMessage())
+		pointer, detail := pointerOf(violation.Proto.GetField().GetElements()), violation.Proto.GetMessage()
+		if strings.HasPrefix(violation.Proto.GetRuleId(), "enum.") { // whose text speaks of numbers
+			detail = "must be " + fault.Choices(violation.FieldDescriptor.Enum())
+		}
+		texts = append(texts, pointer+": "+detail)
+		found = found.WithField(pointer, detail)
 	}
 	found.Detail = strings.Join(texts, "; ") + "; nothing was changed"
 	return found

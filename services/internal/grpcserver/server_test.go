@@ -70,6 +70,9 @@ func policy() authn.Policy {
 		for _, method := range service.Methods {
 			listed["/"+service.ServiceName+"/"+method.MethodName] = []authn.Role{authn.Admin}
 		}
+		for _, stream := range service.Streams {
+			listed["/"+service.ServiceName+"/"+stream.StreamName] = []authn.Role{authn.Admin}
+		}
 	}
 	listed[getMethod] = []authn.Role{authn.Viewer, authn.Gateway}
 	listed[acceptMethod] = []authn.Role{authn.Operator}

@@ -64,7 +64,10 @@ func (db *DB) once(ctx context.Context, pool *sql.DB, commit bool, run func(*Tx)
 	if !commit {
 		return nil
 	}
-	return tx.Commit()
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("%w: %w", ErrCommit, err)
+	}
+	return nil
 }
 
 // Rows runs a named statement within the transaction and calls scan for every row.
@@ -173,6 +176,10 @@ const (
 	sqliteUnique     = 2067
 	sqliteRowidTaken = 1555
 )
+
+// ErrCommit marks a commit that was not confirmed: what the transaction did is stored or it is not. After any other error of a
+// Change nothing is stored.
+var ErrCommit = errors.New("the commit was not confirmed")
 
 // ErrConflict is returned by a Change that found another transaction's work in its way; the whole is run again.
 var ErrConflict = errors.New("changed by another transaction meanwhile")

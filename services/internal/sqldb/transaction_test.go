@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"slices"
 	"testing"
 )
@@ -52,5 +53,27 @@ func TestEveryChangeOnSQLServerAbortsWhole(t *testing.T) {
 		if err := pool.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// Only an error of the commit itself leaves it open whether something is stored.
+func TestACommitThatFailsIsToldApart(t *testing.T) {
+	db := openFile(t)
+	for _, statement := range []string{
+		"CREATE TABLE Parent (K INTEGER PRIMARY KEY)", "DROP TABLE T",
+		"CREATE TABLE T (K INTEGER PRIMARY KEY REFERENCES Parent (K) DEFERRABLE INITIALLY DEFERRED)",
+	} {
+		if _, err := db.Writer().ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add := func(k any) error {
+		return db.Change(t.Context(), func(tx *Tx) error { _, err := tx.Exec(t.Context(), "add", sql.Named("k", k)); return err })
+	}
+	if err := add(1); !errors.Is(err, ErrCommit) || !Rejected(err) {
+		t.Errorf("a commit that the database refuses: %v", err)
+	}
+	if err := add("no number"); err == nil || errors.Is(err, ErrCommit) {
+		t.Errorf("a statement that the database refuses: %v", err)
 	}
 }

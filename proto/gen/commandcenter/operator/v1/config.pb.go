@@ -8,6 +8,7 @@ package operatorv1
 
 import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	v11 "github.com/commandcenter/fleet/proto/gen/commandcenter/availability/v1"
 	v1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
@@ -1648,7 +1649,7 @@ func (x *ListOfflineLogRequest) GetPageToken() string {
 type ListOfflineLogResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The entries.
-	Entries []*v1.OfflineLogEntry `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	Entries []*v11.OfflineLogEntry `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1685,7 +1686,7 @@ func (*ListOfflineLogResponse) Descriptor() ([]byte, []int) {
 	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{26}
 }
 
-func (x *ListOfflineLogResponse) GetEntries() []*v1.OfflineLogEntry {
+func (x *ListOfflineLogResponse) GetEntries() []*v11.OfflineLogEntry {
 	if x != nil {
 		return x.Entries
 	}
@@ -1703,7 +1704,7 @@ var File_commandcenter_operator_v1_config_proto protoreflect.FileDescriptor
 
 const file_commandcenter_operator_v1_config_proto_rawDesc = "" +
 	"\n" +
-	"&commandcenter/operator/v1/config.proto\x12\x19commandcenter.operator.v1\x1a\x1bbuf/validate/validate.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb0\x03\n" +
+	"&commandcenter/operator/v1/config.proto\x12\x19commandcenter.operator.v1\x1a\x1bbuf/validate/validate.proto\x1a0commandcenter/availability/v1/availability.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb0\x03\n" +
 	"\x17ListConfigAgentsRequest\x12D\n" +
 	"\x06states\x18\x01 \x03(\x0e2,.commandcenter.registry.v1.RegistrationStateR\x06states\x12G\n" +
 	"\ttransport\x18\x02 \x01(\x0e2$.commandcenter.registry.v1.TransportH\x00R\ttransport\x88\x01\x01\x12:\n" +
@@ -1842,9 +1843,9 @@ const file_commandcenter_operator_v1_config_proto_rawDesc = "" +
 	"\tpage_size\x18\x04 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"\x86\x01\n" +
-	"\x16ListOfflineLogResponse\x12D\n" +
-	"\aentries\x18\x01 \x03(\v2*.commandcenter.registry.v1.OfflineLogEntryR\aentries\x12&\n" +
+	"page_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"\x8a\x01\n" +
+	"\x16ListOfflineLogResponse\x12H\n" +
+	"\aentries\x18\x01 \x03(\v2..commandcenter.availability.v1.OfflineLogEntryR\aentries\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\x8e\r\n" +
 	"\vAgentConfig\x12\x91\x01\n" +
 	"\n" +
@@ -1916,7 +1917,7 @@ var file_commandcenter_operator_v1_config_proto_goTypes = []any{
 	(*v1.UrlProposal)(nil),                 // 31: commandcenter.registry.v1.UrlProposal
 	(*v1.Server)(nil),                      // 32: commandcenter.registry.v1.Server
 	(*timestamppb.Timestamp)(nil),          // 33: google.protobuf.Timestamp
-	(*v1.OfflineLogEntry)(nil),             // 34: commandcenter.registry.v1.OfflineLogEntry
+	(*v11.OfflineLogEntry)(nil),            // 34: commandcenter.availability.v1.OfflineLogEntry
 }
 var file_commandcenter_operator_v1_config_proto_depIdxs = []int32{
 	27, // 0: commandcenter.operator.v1.ListConfigAgentsRequest.states:type_name -> commandcenter.registry.v1.RegistrationState
@@ -1933,7 +1934,7 @@ var file_commandcenter_operator_v1_config_proto_depIdxs = []int32{
 	32, // 11: commandcenter.operator.v1.ListServersResponse.servers:type_name -> commandcenter.registry.v1.Server
 	33, // 12: commandcenter.operator.v1.ListOfflineLogRequest.start_at:type_name -> google.protobuf.Timestamp
 	33, // 13: commandcenter.operator.v1.ListOfflineLogRequest.end_at:type_name -> google.protobuf.Timestamp
-	34, // 14: commandcenter.operator.v1.ListOfflineLogResponse.entries:type_name -> commandcenter.registry.v1.OfflineLogEntry
+	34, // 14: commandcenter.operator.v1.ListOfflineLogResponse.entries:type_name -> commandcenter.availability.v1.OfflineLogEntry
 	0,  // 15: commandcenter.operator.v1.AgentConfig.ListAgents:input_type -> commandcenter.operator.v1.ListConfigAgentsRequest
 	3,  // 16: commandcenter.operator.v1.AgentConfig.AddAgent:input_type -> commandcenter.operator.v1.AddAgentRequest
 	5,  // 17: commandcenter.operator.v1.AgentConfig.BatchAcceptAgents:input_type -> commandcenter.operator.v1.BatchAcceptAgentsRequest

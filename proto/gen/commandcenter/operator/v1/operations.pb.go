@@ -10,7 +10,8 @@ package operatorv1
 
 import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
-	v11 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
+	v12 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
+	v11 "github.com/commandcenter/fleet/proto/gen/commandcenter/availability/v1"
 	v1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	_ "github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-openapiv2/options"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
@@ -230,7 +231,10 @@ type AddressableAgent struct {
 	// The linked server; absent when unlinked.
 	Server *v1.ServerLink `protobuf:"bytes,6,opt,name=server,proto3" json:"server,omitempty"`
 	// Software version it last reported.
-	AgentVersion  string `protobuf:"bytes,7,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
+	AgentVersion string `protobuf:"bytes,7,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
+	// What the availability service makes of the linked server. Absent when unlinked, when that service did not answer, or where none is
+	// configured.
+	Availability  *v11.ServerAvailability `protobuf:"bytes,8,opt,name=availability,proto3" json:"availability,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -312,6 +316,13 @@ func (x *AddressableAgent) GetAgentVersion() string {
 		return x.AgentVersion
 	}
 	return ""
+}
+
+func (x *AddressableAgent) GetAvailability() *v11.ServerAvailability {
+	if x != nil {
+		return x.Availability
+	}
+	return nil
 }
 
 // GetRouteRequest names one agent.
@@ -594,7 +605,7 @@ type CommandResponse struct {
 	// How long the work took on the agent.
 	Duration *durationpb.Duration `protobuf:"bytes,6,opt,name=duration,proto3" json:"duration,omitempty"`
 	// What the agent changed; empty when the wanted state was already there.
-	Changes       []*v11.Change `protobuf:"bytes,7,rep,name=changes,proto3" json:"changes,omitempty"`
+	Changes       []*v12.Change `protobuf:"bytes,7,rep,name=changes,proto3" json:"changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -671,7 +682,7 @@ func (x *CommandResponse) GetDuration() *durationpb.Duration {
 	return nil
 }
 
-func (x *CommandResponse) GetChanges() []*v11.Change {
+func (x *CommandResponse) GetChanges() []*v12.Change {
 	if x != nil {
 		return x.Changes
 	}
@@ -801,7 +812,7 @@ func (x *ListInstallationsRequest) GetAgent() string {
 type ListInstallationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Installed products.
-	Installations []*v11.Installation `protobuf:"bytes,1,rep,name=installations,proto3" json:"installations,omitempty"`
+	Installations []*v12.Installation `protobuf:"bytes,1,rep,name=installations,proto3" json:"installations,omitempty"`
 	// How it was read.
 	Receipt       *ReadReceipt `protobuf:"bytes,2,opt,name=receipt,proto3" json:"receipt,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -838,7 +849,7 @@ func (*ListInstallationsResponse) Descriptor() ([]byte, []int) {
 	return file_commandcenter_operator_v1_operations_proto_rawDescGZIP(), []int{9}
 }
 
-func (x *ListInstallationsResponse) GetInstallations() []*v11.Installation {
+func (x *ListInstallationsResponse) GetInstallations() []*v12.Installation {
 	if x != nil {
 		return x.Installations
 	}
@@ -957,7 +968,7 @@ func (x *ListServicesRequest) GetAgent() string {
 type ListServicesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Windows services.
-	Services []*v11.Service `protobuf:"bytes,1,rep,name=services,proto3" json:"services,omitempty"`
+	Services []*v12.Service `protobuf:"bytes,1,rep,name=services,proto3" json:"services,omitempty"`
 	// How it was read.
 	Receipt       *ReadReceipt `protobuf:"bytes,2,opt,name=receipt,proto3" json:"receipt,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -994,7 +1005,7 @@ func (*ListServicesResponse) Descriptor() ([]byte, []int) {
 	return file_commandcenter_operator_v1_operations_proto_rawDescGZIP(), []int{12}
 }
 
-func (x *ListServicesResponse) GetServices() []*v11.Service {
+func (x *ListServicesResponse) GetServices() []*v12.Service {
 	if x != nil {
 		return x.Services
 	}
@@ -1223,7 +1234,7 @@ func (x *ListAppPoolsRequest) GetAgent() string {
 type ListAppPoolsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// IIS application pools.
-	AppPools []*v11.AppPool `protobuf:"bytes,1,rep,name=app_pools,json=appPools,proto3" json:"app_pools,omitempty"`
+	AppPools []*v12.AppPool `protobuf:"bytes,1,rep,name=app_pools,json=appPools,proto3" json:"app_pools,omitempty"`
 	// How it was read.
 	Receipt       *ReadReceipt `protobuf:"bytes,2,opt,name=receipt,proto3" json:"receipt,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1260,7 +1271,7 @@ func (*ListAppPoolsResponse) Descriptor() ([]byte, []int) {
 	return file_commandcenter_operator_v1_operations_proto_rawDescGZIP(), []int{17}
 }
 
-func (x *ListAppPoolsResponse) GetAppPools() []*v11.AppPool {
+func (x *ListAppPoolsResponse) GetAppPools() []*v12.AppPool {
 	if x != nil {
 		return x.AppPools
 	}
@@ -1489,7 +1500,7 @@ func (x *ListCertificatesRequest) GetAgent() string {
 type ListCertificatesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Certificates.
-	Certificates []*v11.Certificate `protobuf:"bytes,1,rep,name=certificates,proto3" json:"certificates,omitempty"`
+	Certificates []*v12.Certificate `protobuf:"bytes,1,rep,name=certificates,proto3" json:"certificates,omitempty"`
 	// How it was read.
 	Receipt       *ReadReceipt `protobuf:"bytes,2,opt,name=receipt,proto3" json:"receipt,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1526,7 +1537,7 @@ func (*ListCertificatesResponse) Descriptor() ([]byte, []int) {
 	return file_commandcenter_operator_v1_operations_proto_rawDescGZIP(), []int{22}
 }
 
-func (x *ListCertificatesResponse) GetCertificates() []*v11.Certificate {
+func (x *ListCertificatesResponse) GetCertificates() []*v12.Certificate {
 	if x != nil {
 		return x.Certificates
 	}
@@ -1546,7 +1557,7 @@ type SyncPackagesRequest struct {
 	// Name in any case.
 	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	// The set; empty: the agent's configured set. At most 500.
-	Packages      []*v11.Package `protobuf:"bytes,2,rep,name=packages,proto3" json:"packages,omitempty"`
+	Packages      []*v12.Package `protobuf:"bytes,2,rep,name=packages,proto3" json:"packages,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1588,7 +1599,7 @@ func (x *SyncPackagesRequest) GetAgent() string {
 	return ""
 }
 
-func (x *SyncPackagesRequest) GetPackages() []*v11.Package {
+func (x *SyncPackagesRequest) GetPackages() []*v12.Package {
 	if x != nil {
 		return x.Packages
 	}
@@ -1654,7 +1665,7 @@ func (x *GetCommandRequest) GetCommand() string {
 type GetCommandResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How far the command came, and its result where it ended.
-	Record *v11.CommandRecord `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
+	Record *v12.CommandRecord `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
 	// How it was read.
 	Receipt       *ReadReceipt `protobuf:"bytes,2,opt,name=receipt,proto3" json:"receipt,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1691,7 +1702,7 @@ func (*GetCommandResponse) Descriptor() ([]byte, []int) {
 	return file_commandcenter_operator_v1_operations_proto_rawDescGZIP(), []int{25}
 }
 
-func (x *GetCommandResponse) GetRecord() *v11.CommandRecord {
+func (x *GetCommandResponse) GetRecord() *v12.CommandRecord {
 	if x != nil {
 		return x.Record
 	}
@@ -1789,7 +1800,7 @@ func (x *BatchRunRequest) GetOperation() isBatchRunRequest_Operation {
 	return nil
 }
 
-func (x *BatchRunRequest) GetUninstall() *v11.Uninstall {
+func (x *BatchRunRequest) GetUninstall() *v12.Uninstall {
 	if x != nil {
 		if x, ok := x.Operation.(*BatchRunRequest_Uninstall); ok {
 			return x.Uninstall
@@ -1798,7 +1809,7 @@ func (x *BatchRunRequest) GetUninstall() *v11.Uninstall {
 	return nil
 }
 
-func (x *BatchRunRequest) GetStartService() *v11.StartService {
+func (x *BatchRunRequest) GetStartService() *v12.StartService {
 	if x != nil {
 		if x, ok := x.Operation.(*BatchRunRequest_StartService); ok {
 			return x.StartService
@@ -1807,7 +1818,7 @@ func (x *BatchRunRequest) GetStartService() *v11.StartService {
 	return nil
 }
 
-func (x *BatchRunRequest) GetStopService() *v11.StopService {
+func (x *BatchRunRequest) GetStopService() *v12.StopService {
 	if x != nil {
 		if x, ok := x.Operation.(*BatchRunRequest_StopService); ok {
 			return x.StopService
@@ -1816,7 +1827,7 @@ func (x *BatchRunRequest) GetStopService() *v11.StopService {
 	return nil
 }
 
-func (x *BatchRunRequest) GetRestartService() *v11.RestartService {
+func (x *BatchRunRequest) GetRestartService() *v12.RestartService {
 	if x != nil {
 		if x, ok := x.Operation.(*BatchRunRequest_RestartService); ok {
 			return x.RestartService
@@ -1825,7 +1836,7 @@ func (x *BatchRunRequest) GetRestartService() *v11.RestartService {
 	return nil
 }
 
-func (x *BatchRunRequest) GetStartAppPool() *v11.StartAppPool {
+func (x *BatchRunRequest) GetStartAppPool() *v12.StartAppPool {
 	if x != nil {
 		if x, ok := x.Operation.(*BatchRunRequest_StartAppPool); ok {
 			return x.StartAppPool
@@ -1834,7 +1845,7 @@ func (x *BatchRunRequest) GetStartAppPool() *v11.StartAppPool {
 	return nil
 }
 
-func (x *BatchRunRequest) GetStopAppPool() *v11.StopAppPool {
+func (x *BatchRunRequest) GetStopAppPool() *v12.StopAppPool {
 	if x != nil {
 		if x, ok := x.Operation.(*BatchRunRequest_StopAppPool); ok {
 			return x.StopAppPool
@@ -1843,7 +1854,7 @@ func (x *BatchRunRequest) GetStopAppPool() *v11.StopAppPool {
 	return nil
 }
 
-func (x *BatchRunRequest) GetRecycleAppPool() *v11.RecycleAppPool {
+func (x *BatchRunRequest) GetRecycleAppPool() *v12.RecycleAppPool {
 	if x != nil {
 		if x, ok := x.Operation.(*BatchRunRequest_RecycleAppPool); ok {
 			return x.RecycleAppPool
@@ -1852,7 +1863,7 @@ func (x *BatchRunRequest) GetRecycleAppPool() *v11.RecycleAppPool {
 	return nil
 }
 
-func (x *BatchRunRequest) GetSyncPackages() *v11.SyncPackages {
+func (x *BatchRunRequest) GetSyncPackages() *v12.SyncPackages {
 	if x != nil {
 		if x, ok := x.Operation.(*BatchRunRequest_SyncPackages); ok {
 			return x.SyncPackages
@@ -1867,42 +1878,42 @@ type isBatchRunRequest_Operation interface {
 
 type BatchRunRequest_Uninstall struct {
 	// Uninstall one product.
-	Uninstall *v11.Uninstall `protobuf:"bytes,10,opt,name=uninstall,proto3,oneof"`
+	Uninstall *v12.Uninstall `protobuf:"bytes,10,opt,name=uninstall,proto3,oneof"`
 }
 
 type BatchRunRequest_StartService struct {
 	// Start one service.
-	StartService *v11.StartService `protobuf:"bytes,11,opt,name=start_service,json=startService,proto3,oneof"`
+	StartService *v12.StartService `protobuf:"bytes,11,opt,name=start_service,json=startService,proto3,oneof"`
 }
 
 type BatchRunRequest_StopService struct {
 	// Stop one service.
-	StopService *v11.StopService `protobuf:"bytes,12,opt,name=stop_service,json=stopService,proto3,oneof"`
+	StopService *v12.StopService `protobuf:"bytes,12,opt,name=stop_service,json=stopService,proto3,oneof"`
 }
 
 type BatchRunRequest_RestartService struct {
 	// Stop and start one service.
-	RestartService *v11.RestartService `protobuf:"bytes,13,opt,name=restart_service,json=restartService,proto3,oneof"`
+	RestartService *v12.RestartService `protobuf:"bytes,13,opt,name=restart_service,json=restartService,proto3,oneof"`
 }
 
 type BatchRunRequest_StartAppPool struct {
 	// Start one pool.
-	StartAppPool *v11.StartAppPool `protobuf:"bytes,14,opt,name=start_app_pool,json=startAppPool,proto3,oneof"`
+	StartAppPool *v12.StartAppPool `protobuf:"bytes,14,opt,name=start_app_pool,json=startAppPool,proto3,oneof"`
 }
 
 type BatchRunRequest_StopAppPool struct {
 	// Stop one pool.
-	StopAppPool *v11.StopAppPool `protobuf:"bytes,15,opt,name=stop_app_pool,json=stopAppPool,proto3,oneof"`
+	StopAppPool *v12.StopAppPool `protobuf:"bytes,15,opt,name=stop_app_pool,json=stopAppPool,proto3,oneof"`
 }
 
 type BatchRunRequest_RecycleAppPool struct {
 	// Recycle one pool.
-	RecycleAppPool *v11.RecycleAppPool `protobuf:"bytes,16,opt,name=recycle_app_pool,json=recycleAppPool,proto3,oneof"`
+	RecycleAppPool *v12.RecycleAppPool `protobuf:"bytes,16,opt,name=recycle_app_pool,json=recycleAppPool,proto3,oneof"`
 }
 
 type BatchRunRequest_SyncPackages struct {
 	// Install what is missing of a set, and nothing else.
-	SyncPackages *v11.SyncPackages `protobuf:"bytes,17,opt,name=sync_packages,json=syncPackages,proto3,oneof"`
+	SyncPackages *v12.SyncPackages `protobuf:"bytes,17,opt,name=sync_packages,json=syncPackages,proto3,oneof"`
 }
 
 func (*BatchRunRequest_Uninstall) isBatchRunRequest_Operation() {}
@@ -2367,7 +2378,7 @@ var File_commandcenter_operator_v1_operations_proto protoreflect.FileDescriptor
 
 const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"\n" +
-	"*commandcenter/operator/v1/operations.proto\x12\x19commandcenter.operator.v1\x1a\x1bbuf/validate/validate.proto\x1a\"commandcenter/agent/v1/agent.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a.protoc-gen-openapiv2/options/annotations.proto\"\x85\x01\n" +
+	"*commandcenter/operator/v1/operations.proto\x12\x19commandcenter.operator.v1\x1a\x1bbuf/validate/validate.proto\x1a\"commandcenter/agent/v1/agent.proto\x1a0commandcenter/availability/v1/availability.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a.protoc-gen-openapiv2/options/annotations.proto\"\x85\x01\n" +
 	"\x11ListAgentsRequest\x12\x1e\n" +
 	"\x05query\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x05query\x12'\n" +
 	"\tpage_size\x18\x02 \x01(\x05B\n" +
@@ -2376,7 +2387,7 @@ const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"\x81\x01\n" +
 	"\x12ListAgentsResponse\x12C\n" +
 	"\x06agents\x18\x01 \x03(\v2+.commandcenter.operator.v1.AddressableAgentR\x06agents\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc4\x02\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x9b\x03\n" +
 	"\x10AddressableAgent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12B\n" +
@@ -2384,7 +2395,8 @@ const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"\arefusal\x18\x04 \x01(\tR\arefusal\x12>\n" +
 	"\rheartbeat_age\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\fheartbeatAge\x12=\n" +
 	"\x06server\x18\x06 \x01(\v2%.commandcenter.registry.v1.ServerLinkR\x06server\x12#\n" +
-	"\ragent_version\x18\a \x01(\tR\fagentVersion\"I\n" +
+	"\ragent_version\x18\a \x01(\tR\fagentVersion\x12U\n" +
+	"\favailability\x18\b \x01(\v21.commandcenter.availability.v1.ServerAvailabilityR\favailability\"I\n" +
 	"\x0fGetRouteRequest\x12 \n" +
 	"\x05agent\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x05agent\x12\x14\n" +
@@ -2635,101 +2647,103 @@ var file_commandcenter_operator_v1_operations_proto_goTypes = []any{
 	(v1.Transport)(0),                 // 33: commandcenter.registry.v1.Transport
 	(*durationpb.Duration)(nil),       // 34: google.protobuf.Duration
 	(*v1.ServerLink)(nil),             // 35: commandcenter.registry.v1.ServerLink
-	(*v1.HttpVerification)(nil),       // 36: commandcenter.registry.v1.HttpVerification
-	(*timestamppb.Timestamp)(nil),     // 37: google.protobuf.Timestamp
-	(*v11.Change)(nil),                // 38: commandcenter.agent.v1.Change
-	(*v11.Installation)(nil),          // 39: commandcenter.agent.v1.Installation
-	(*v11.Service)(nil),               // 40: commandcenter.agent.v1.Service
-	(*v11.AppPool)(nil),               // 41: commandcenter.agent.v1.AppPool
-	(*v11.Certificate)(nil),           // 42: commandcenter.agent.v1.Certificate
-	(*v11.Package)(nil),               // 43: commandcenter.agent.v1.Package
-	(*v11.CommandRecord)(nil),         // 44: commandcenter.agent.v1.CommandRecord
-	(*v11.Uninstall)(nil),             // 45: commandcenter.agent.v1.Uninstall
-	(*v11.StartService)(nil),          // 46: commandcenter.agent.v1.StartService
-	(*v11.StopService)(nil),           // 47: commandcenter.agent.v1.StopService
-	(*v11.RestartService)(nil),        // 48: commandcenter.agent.v1.RestartService
-	(*v11.StartAppPool)(nil),          // 49: commandcenter.agent.v1.StartAppPool
-	(*v11.StopAppPool)(nil),           // 50: commandcenter.agent.v1.StopAppPool
-	(*v11.RecycleAppPool)(nil),        // 51: commandcenter.agent.v1.RecycleAppPool
-	(*v11.SyncPackages)(nil),          // 52: commandcenter.agent.v1.SyncPackages
+	(*v11.ServerAvailability)(nil),    // 36: commandcenter.availability.v1.ServerAvailability
+	(*v1.HttpVerification)(nil),       // 37: commandcenter.registry.v1.HttpVerification
+	(*timestamppb.Timestamp)(nil),     // 38: google.protobuf.Timestamp
+	(*v12.Change)(nil),                // 39: commandcenter.agent.v1.Change
+	(*v12.Installation)(nil),          // 40: commandcenter.agent.v1.Installation
+	(*v12.Service)(nil),               // 41: commandcenter.agent.v1.Service
+	(*v12.AppPool)(nil),               // 42: commandcenter.agent.v1.AppPool
+	(*v12.Certificate)(nil),           // 43: commandcenter.agent.v1.Certificate
+	(*v12.Package)(nil),               // 44: commandcenter.agent.v1.Package
+	(*v12.CommandRecord)(nil),         // 45: commandcenter.agent.v1.CommandRecord
+	(*v12.Uninstall)(nil),             // 46: commandcenter.agent.v1.Uninstall
+	(*v12.StartService)(nil),          // 47: commandcenter.agent.v1.StartService
+	(*v12.StopService)(nil),           // 48: commandcenter.agent.v1.StopService
+	(*v12.RestartService)(nil),        // 49: commandcenter.agent.v1.RestartService
+	(*v12.StartAppPool)(nil),          // 50: commandcenter.agent.v1.StartAppPool
+	(*v12.StopAppPool)(nil),           // 51: commandcenter.agent.v1.StopAppPool
+	(*v12.RecycleAppPool)(nil),        // 52: commandcenter.agent.v1.RecycleAppPool
+	(*v12.SyncPackages)(nil),          // 53: commandcenter.agent.v1.SyncPackages
 }
 var file_commandcenter_operator_v1_operations_proto_depIdxs = []int32{
 	3,  // 0: commandcenter.operator.v1.ListAgentsResponse.agents:type_name -> commandcenter.operator.v1.AddressableAgent
 	33, // 1: commandcenter.operator.v1.AddressableAgent.transport:type_name -> commandcenter.registry.v1.Transport
 	34, // 2: commandcenter.operator.v1.AddressableAgent.heartbeat_age:type_name -> google.protobuf.Duration
 	35, // 3: commandcenter.operator.v1.AddressableAgent.server:type_name -> commandcenter.registry.v1.ServerLink
-	33, // 4: commandcenter.operator.v1.GetRouteResponse.transport:type_name -> commandcenter.registry.v1.Transport
-	6,  // 5: commandcenter.operator.v1.GetRouteResponse.rules:type_name -> commandcenter.operator.v1.RouteRule
-	34, // 6: commandcenter.operator.v1.GetRouteResponse.bus_heartbeat_age:type_name -> google.protobuf.Duration
-	34, // 7: commandcenter.operator.v1.GetRouteResponse.max_heartbeat_age:type_name -> google.protobuf.Duration
-	36, // 8: commandcenter.operator.v1.GetRouteResponse.http_verification:type_name -> commandcenter.registry.v1.HttpVerification
-	34, // 9: commandcenter.operator.v1.GetRouteResponse.max_verification_age:type_name -> google.protobuf.Duration
-	33, // 10: commandcenter.operator.v1.CommandResponse.transport:type_name -> commandcenter.registry.v1.Transport
-	37, // 11: commandcenter.operator.v1.CommandResponse.started_at:type_name -> google.protobuf.Timestamp
-	34, // 12: commandcenter.operator.v1.CommandResponse.duration:type_name -> google.protobuf.Duration
-	38, // 13: commandcenter.operator.v1.CommandResponse.changes:type_name -> commandcenter.agent.v1.Change
-	33, // 14: commandcenter.operator.v1.ReadReceipt.transport:type_name -> commandcenter.registry.v1.Transport
-	39, // 15: commandcenter.operator.v1.ListInstallationsResponse.installations:type_name -> commandcenter.agent.v1.Installation
-	8,  // 16: commandcenter.operator.v1.ListInstallationsResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	40, // 17: commandcenter.operator.v1.ListServicesResponse.services:type_name -> commandcenter.agent.v1.Service
-	8,  // 18: commandcenter.operator.v1.ListServicesResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	41, // 19: commandcenter.operator.v1.ListAppPoolsResponse.app_pools:type_name -> commandcenter.agent.v1.AppPool
-	8,  // 20: commandcenter.operator.v1.ListAppPoolsResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	42, // 21: commandcenter.operator.v1.ListCertificatesResponse.certificates:type_name -> commandcenter.agent.v1.Certificate
-	8,  // 22: commandcenter.operator.v1.ListCertificatesResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	43, // 23: commandcenter.operator.v1.SyncPackagesRequest.packages:type_name -> commandcenter.agent.v1.Package
-	44, // 24: commandcenter.operator.v1.GetCommandResponse.record:type_name -> commandcenter.agent.v1.CommandRecord
-	8,  // 25: commandcenter.operator.v1.GetCommandResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	45, // 26: commandcenter.operator.v1.BatchRunRequest.uninstall:type_name -> commandcenter.agent.v1.Uninstall
-	46, // 27: commandcenter.operator.v1.BatchRunRequest.start_service:type_name -> commandcenter.agent.v1.StartService
-	47, // 28: commandcenter.operator.v1.BatchRunRequest.stop_service:type_name -> commandcenter.agent.v1.StopService
-	48, // 29: commandcenter.operator.v1.BatchRunRequest.restart_service:type_name -> commandcenter.agent.v1.RestartService
-	49, // 30: commandcenter.operator.v1.BatchRunRequest.start_app_pool:type_name -> commandcenter.agent.v1.StartAppPool
-	50, // 31: commandcenter.operator.v1.BatchRunRequest.stop_app_pool:type_name -> commandcenter.agent.v1.StopAppPool
-	51, // 32: commandcenter.operator.v1.BatchRunRequest.recycle_app_pool:type_name -> commandcenter.agent.v1.RecycleAppPool
-	52, // 33: commandcenter.operator.v1.BatchRunRequest.sync_packages:type_name -> commandcenter.agent.v1.SyncPackages
-	29, // 34: commandcenter.operator.v1.BatchRunEvent.item:type_name -> commandcenter.operator.v1.BatchRunItem
-	30, // 35: commandcenter.operator.v1.BatchRunEvent.summary:type_name -> commandcenter.operator.v1.BatchRunSummary
-	0,  // 36: commandcenter.operator.v1.BatchRunItem.outcome:type_name -> commandcenter.operator.v1.BatchOutcome
-	7,  // 37: commandcenter.operator.v1.BatchRunItem.command:type_name -> commandcenter.operator.v1.CommandResponse
-	32, // 38: commandcenter.operator.v1.Problem.errors:type_name -> commandcenter.operator.v1.FieldError
-	1,  // 39: commandcenter.operator.v1.AgentOperations.ListAgents:input_type -> commandcenter.operator.v1.ListAgentsRequest
-	4,  // 40: commandcenter.operator.v1.AgentOperations.GetRoute:input_type -> commandcenter.operator.v1.GetRouteRequest
-	9,  // 41: commandcenter.operator.v1.AgentOperations.ListInstallations:input_type -> commandcenter.operator.v1.ListInstallationsRequest
-	11, // 42: commandcenter.operator.v1.AgentOperations.Uninstall:input_type -> commandcenter.operator.v1.UninstallRequest
-	12, // 43: commandcenter.operator.v1.AgentOperations.ListServices:input_type -> commandcenter.operator.v1.ListServicesRequest
-	14, // 44: commandcenter.operator.v1.AgentOperations.StartService:input_type -> commandcenter.operator.v1.StartServiceRequest
-	15, // 45: commandcenter.operator.v1.AgentOperations.StopService:input_type -> commandcenter.operator.v1.StopServiceRequest
-	16, // 46: commandcenter.operator.v1.AgentOperations.RestartService:input_type -> commandcenter.operator.v1.RestartServiceRequest
-	17, // 47: commandcenter.operator.v1.AgentOperations.ListAppPools:input_type -> commandcenter.operator.v1.ListAppPoolsRequest
-	19, // 48: commandcenter.operator.v1.AgentOperations.StartAppPool:input_type -> commandcenter.operator.v1.StartAppPoolRequest
-	20, // 49: commandcenter.operator.v1.AgentOperations.StopAppPool:input_type -> commandcenter.operator.v1.StopAppPoolRequest
-	21, // 50: commandcenter.operator.v1.AgentOperations.RecycleAppPool:input_type -> commandcenter.operator.v1.RecycleAppPoolRequest
-	22, // 51: commandcenter.operator.v1.AgentOperations.ListCertificates:input_type -> commandcenter.operator.v1.ListCertificatesRequest
-	24, // 52: commandcenter.operator.v1.AgentOperations.SyncPackages:input_type -> commandcenter.operator.v1.SyncPackagesRequest
-	25, // 53: commandcenter.operator.v1.AgentOperations.GetCommand:input_type -> commandcenter.operator.v1.GetCommandRequest
-	27, // 54: commandcenter.operator.v1.AgentOperations.BatchRun:input_type -> commandcenter.operator.v1.BatchRunRequest
-	2,  // 55: commandcenter.operator.v1.AgentOperations.ListAgents:output_type -> commandcenter.operator.v1.ListAgentsResponse
-	5,  // 56: commandcenter.operator.v1.AgentOperations.GetRoute:output_type -> commandcenter.operator.v1.GetRouteResponse
-	10, // 57: commandcenter.operator.v1.AgentOperations.ListInstallations:output_type -> commandcenter.operator.v1.ListInstallationsResponse
-	7,  // 58: commandcenter.operator.v1.AgentOperations.Uninstall:output_type -> commandcenter.operator.v1.CommandResponse
-	13, // 59: commandcenter.operator.v1.AgentOperations.ListServices:output_type -> commandcenter.operator.v1.ListServicesResponse
-	7,  // 60: commandcenter.operator.v1.AgentOperations.StartService:output_type -> commandcenter.operator.v1.CommandResponse
-	7,  // 61: commandcenter.operator.v1.AgentOperations.StopService:output_type -> commandcenter.operator.v1.CommandResponse
-	7,  // 62: commandcenter.operator.v1.AgentOperations.RestartService:output_type -> commandcenter.operator.v1.CommandResponse
-	18, // 63: commandcenter.operator.v1.AgentOperations.ListAppPools:output_type -> commandcenter.operator.v1.ListAppPoolsResponse
-	7,  // 64: commandcenter.operator.v1.AgentOperations.StartAppPool:output_type -> commandcenter.operator.v1.CommandResponse
-	7,  // 65: commandcenter.operator.v1.AgentOperations.StopAppPool:output_type -> commandcenter.operator.v1.CommandResponse
-	7,  // 66: commandcenter.operator.v1.AgentOperations.RecycleAppPool:output_type -> commandcenter.operator.v1.CommandResponse
-	23, // 67: commandcenter.operator.v1.AgentOperations.ListCertificates:output_type -> commandcenter.operator.v1.ListCertificatesResponse
-	7,  // 68: commandcenter.operator.v1.AgentOperations.SyncPackages:output_type -> commandcenter.operator.v1.CommandResponse
-	26, // 69: commandcenter.operator.v1.AgentOperations.GetCommand:output_type -> commandcenter.operator.v1.GetCommandResponse
-	28, // 70: commandcenter.operator.v1.AgentOperations.BatchRun:output_type -> commandcenter.operator.v1.BatchRunEvent
-	55, // [55:71] is the sub-list for method output_type
-	39, // [39:55] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	36, // 4: commandcenter.operator.v1.AddressableAgent.availability:type_name -> commandcenter.availability.v1.ServerAvailability
+	33, // 5: commandcenter.operator.v1.GetRouteResponse.transport:type_name -> commandcenter.registry.v1.Transport
+	6,  // 6: commandcenter.operator.v1.GetRouteResponse.rules:type_name -> commandcenter.operator.v1.RouteRule
+	34, // 7: commandcenter.operator.v1.GetRouteResponse.bus_heartbeat_age:type_name -> google.protobuf.Duration
+	34, // 8: commandcenter.operator.v1.GetRouteResponse.max_heartbeat_age:type_name -> google.protobuf.Duration
+	37, // 9: commandcenter.operator.v1.GetRouteResponse.http_verification:type_name -> commandcenter.registry.v1.HttpVerification
+	34, // 10: commandcenter.operator.v1.GetRouteResponse.max_verification_age:type_name -> google.protobuf.Duration
+	33, // 11: commandcenter.operator.v1.CommandResponse.transport:type_name -> commandcenter.registry.v1.Transport
+	38, // 12: commandcenter.operator.v1.CommandResponse.started_at:type_name -> google.protobuf.Timestamp
+	34, // 13: commandcenter.operator.v1.CommandResponse.duration:type_name -> google.protobuf.Duration
+	39, // 14: commandcenter.operator.v1.CommandResponse.changes:type_name -> commandcenter.agent.v1.Change
+	33, // 15: commandcenter.operator.v1.ReadReceipt.transport:type_name -> commandcenter.registry.v1.Transport
+	40, // 16: commandcenter.operator.v1.ListInstallationsResponse.installations:type_name -> commandcenter.agent.v1.Installation
+	8,  // 17: commandcenter.operator.v1.ListInstallationsResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	41, // 18: commandcenter.operator.v1.ListServicesResponse.services:type_name -> commandcenter.agent.v1.Service
+	8,  // 19: commandcenter.operator.v1.ListServicesResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	42, // 20: commandcenter.operator.v1.ListAppPoolsResponse.app_pools:type_name -> commandcenter.agent.v1.AppPool
+	8,  // 21: commandcenter.operator.v1.ListAppPoolsResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	43, // 22: commandcenter.operator.v1.ListCertificatesResponse.certificates:type_name -> commandcenter.agent.v1.Certificate
+	8,  // 23: commandcenter.operator.v1.ListCertificatesResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	44, // 24: commandcenter.operator.v1.SyncPackagesRequest.packages:type_name -> commandcenter.agent.v1.Package
+	45, // 25: commandcenter.operator.v1.GetCommandResponse.record:type_name -> commandcenter.agent.v1.CommandRecord
+	8,  // 26: commandcenter.operator.v1.GetCommandResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	46, // 27: commandcenter.operator.v1.BatchRunRequest.uninstall:type_name -> commandcenter.agent.v1.Uninstall
+	47, // 28: commandcenter.operator.v1.BatchRunRequest.start_service:type_name -> commandcenter.agent.v1.StartService
+	48, // 29: commandcenter.operator.v1.BatchRunRequest.stop_service:type_name -> commandcenter.agent.v1.StopService
+	49, // 30: commandcenter.operator.v1.BatchRunRequest.restart_service:type_name -> commandcenter.agent.v1.RestartService
+	50, // 31: commandcenter.operator.v1.BatchRunRequest.start_app_pool:type_name -> commandcenter.agent.v1.StartAppPool
+	51, // 32: commandcenter.operator.v1.BatchRunRequest.stop_app_pool:type_name -> commandcenter.agent.v1.StopAppPool
+	52, // 33: commandcenter.operator.v1.BatchRunRequest.recycle_app_pool:type_name -> commandcenter.agent.v1.RecycleAppPool
+	53, // 34: commandcenter.operator.v1.BatchRunRequest.sync_packages:type_name -> commandcenter.agent.v1.SyncPackages
+	29, // 35: commandcenter.operator.v1.BatchRunEvent.item:type_name -> commandcenter.operator.v1.BatchRunItem
+	30, // 36: commandcenter.operator.v1.BatchRunEvent.summary:type_name -> commandcenter.operator.v1.BatchRunSummary
+	0,  // 37: commandcenter.operator.v1.BatchRunItem.outcome:type_name -> commandcenter.operator.v1.BatchOutcome
+	7,  // 38: commandcenter.operator.v1.BatchRunItem.command:type_name -> commandcenter.operator.v1.CommandResponse
+	32, // 39: commandcenter.operator.v1.Problem.errors:type_name -> commandcenter.operator.v1.FieldError
+	1,  // 40: commandcenter.operator.v1.AgentOperations.ListAgents:input_type -> commandcenter.operator.v1.ListAgentsRequest
+	4,  // 41: commandcenter.operator.v1.AgentOperations.GetRoute:input_type -> commandcenter.operator.v1.GetRouteRequest
+	9,  // 42: commandcenter.operator.v1.AgentOperations.ListInstallations:input_type -> commandcenter.operator.v1.ListInstallationsRequest
+	11, // 43: commandcenter.operator.v1.AgentOperations.Uninstall:input_type -> commandcenter.operator.v1.UninstallRequest
+	12, // 44: commandcenter.operator.v1.AgentOperations.ListServices:input_type -> commandcenter.operator.v1.ListServicesRequest
+	14, // 45: commandcenter.operator.v1.AgentOperations.StartService:input_type -> commandcenter.operator.v1.StartServiceRequest
+	15, // 46: commandcenter.operator.v1.AgentOperations.StopService:input_type -> commandcenter.operator.v1.StopServiceRequest
+	16, // 47: commandcenter.operator.v1.AgentOperations.RestartService:input_type -> commandcenter.operator.v1.RestartServiceRequest
+	17, // 48: commandcenter.operator.v1.AgentOperations.ListAppPools:input_type -> commandcenter.operator.v1.ListAppPoolsRequest
+	19, // 49: commandcenter.operator.v1.AgentOperations.StartAppPool:input_type -> commandcenter.operator.v1.StartAppPoolRequest
+	20, // 50: commandcenter.operator.v1.AgentOperations.StopAppPool:input_type -> commandcenter.operator.v1.StopAppPoolRequest
+	21, // 51: commandcenter.operator.v1.AgentOperations.RecycleAppPool:input_type -> commandcenter.operator.v1.RecycleAppPoolRequest
+	22, // 52: commandcenter.operator.v1.AgentOperations.ListCertificates:input_type -> commandcenter.operator.v1.ListCertificatesRequest
+	24, // 53: commandcenter.operator.v1.AgentOperations.SyncPackages:input_type -> commandcenter.operator.v1.SyncPackagesRequest
+	25, // 54: commandcenter.operator.v1.AgentOperations.GetCommand:input_type -> commandcenter.operator.v1.GetCommandRequest
+	27, // 55: commandcenter.operator.v1.AgentOperations.BatchRun:input_type -> commandcenter.operator.v1.BatchRunRequest
+	2,  // 56: commandcenter.operator.v1.AgentOperations.ListAgents:output_type -> commandcenter.operator.v1.ListAgentsResponse
+	5,  // 57: commandcenter.operator.v1.AgentOperations.GetRoute:output_type -> commandcenter.operator.v1.GetRouteResponse
+	10, // 58: commandcenter.operator.v1.AgentOperations.ListInstallations:output_type -> commandcenter.operator.v1.ListInstallationsResponse
+	7,  // 59: commandcenter.operator.v1.AgentOperations.Uninstall:output_type -> commandcenter.operator.v1.CommandResponse
+	13, // 60: commandcenter.operator.v1.AgentOperations.ListServices:output_type -> commandcenter.operator.v1.ListServicesResponse
+	7,  // 61: commandcenter.operator.v1.AgentOperations.StartService:output_type -> commandcenter.operator.v1.CommandResponse
+	7,  // 62: commandcenter.operator.v1.AgentOperations.StopService:output_type -> commandcenter.operator.v1.CommandResponse
+	7,  // 63: commandcenter.operator.v1.AgentOperations.RestartService:output_type -> commandcenter.operator.v1.CommandResponse
+	18, // 64: commandcenter.operator.v1.AgentOperations.ListAppPools:output_type -> commandcenter.operator.v1.ListAppPoolsResponse
+	7,  // 65: commandcenter.operator.v1.AgentOperations.StartAppPool:output_type -> commandcenter.operator.v1.CommandResponse
+	7,  // 66: commandcenter.operator.v1.AgentOperations.StopAppPool:output_type -> commandcenter.operator.v1.CommandResponse
+	7,  // 67: commandcenter.operator.v1.AgentOperations.RecycleAppPool:output_type -> commandcenter.operator.v1.CommandResponse
+	23, // 68: commandcenter.operator.v1.AgentOperations.ListCertificates:output_type -> commandcenter.operator.v1.ListCertificatesResponse
+	7,  // 69: commandcenter.operator.v1.AgentOperations.SyncPackages:output_type -> commandcenter.operator.v1.CommandResponse
+	26, // 70: commandcenter.operator.v1.AgentOperations.GetCommand:output_type -> commandcenter.operator.v1.GetCommandResponse
+	28, // 71: commandcenter.operator.v1.AgentOperations.BatchRun:output_type -> commandcenter.operator.v1.BatchRunEvent
+	56, // [56:72] is the sub-list for method output_type
+	40, // [40:56] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_operator_v1_operations_proto_init() }

@@ -932,52 +932,6 @@ func (x *Server) GetAgent() string {
 	return ""
 }
 
-// OfflineLogEntry is one online to offline transition of a server.
-type OfflineLogEntry struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// When it went offline, database UTC time.
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *OfflineLogEntry) Reset() {
-	*x = OfflineLogEntry{}
-	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *OfflineLogEntry) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*OfflineLogEntry) ProtoMessage() {}
-
-func (x *OfflineLogEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use OfflineLogEntry.ProtoReflect.Descriptor instead.
-func (*OfflineLogEntry) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_agent_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *OfflineLogEntry) GetCreatedAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.CreatedAt
-	}
-	return nil
-}
-
 var File_commandcenter_registry_v1_agent_proto protoreflect.FileDescriptor
 
 const file_commandcenter_registry_v1_agent_proto_rawDesc = "" +
@@ -1050,10 +1004,7 @@ const file_commandcenter_registry_v1_agent_proto_rawDesc = "" +
 	"\x06active\x18\x05 \x01(\bR\x06active\x12\x16\n" +
 	"\x06online\x18\x06 \x01(\bR\x06online\x12\x12\n" +
 	"\x04etag\x18\a \x01(\tR\x04etag\x12\x14\n" +
-	"\x05agent\x18\b \x01(\tR\x05agent\"L\n" +
-	"\x0fOfflineLogEntry\x129\n" +
-	"\n" +
-	"created_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt*\x99\x01\n" +
+	"\x05agent\x18\b \x01(\tR\x05agent*\x99\x01\n" +
 	"\x11RegistrationState\x12\"\n" +
 	"\x1eREGISTRATION_STATE_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aREGISTRATION_STATE_PENDING\x10\x01\x12\x1f\n" +
@@ -1087,7 +1038,7 @@ func file_commandcenter_registry_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_commandcenter_registry_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_commandcenter_registry_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_commandcenter_registry_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_commandcenter_registry_v1_agent_proto_goTypes = []any{
 	(RegistrationState)(0),        // 0: commandcenter.registry.v1.RegistrationState
 	(Transport)(0),                // 1: commandcenter.registry.v1.Transport
@@ -1099,35 +1050,33 @@ var file_commandcenter_registry_v1_agent_proto_goTypes = []any{
 	(*IngestHealth)(nil),          // 7: commandcenter.registry.v1.IngestHealth
 	(*UrlProposal)(nil),           // 8: commandcenter.registry.v1.UrlProposal
 	(*Server)(nil),                // 9: commandcenter.registry.v1.Server
-	(*OfflineLogEntry)(nil),       // 10: commandcenter.registry.v1.OfflineLogEntry
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 12: google.protobuf.Duration
-	(*v1.IisBinding)(nil),         // 13: commandcenter.agent.v1.IisBinding
+	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 11: google.protobuf.Duration
+	(*v1.IisBinding)(nil),         // 12: commandcenter.agent.v1.IisBinding
 }
 var file_commandcenter_registry_v1_agent_proto_depIdxs = []int32{
 	2,  // 0: commandcenter.registry.v1.HttpVerification.outcome:type_name -> commandcenter.registry.v1.VerificationOutcome
-	11, // 1: commandcenter.registry.v1.HttpVerification.verified_at:type_name -> google.protobuf.Timestamp
-	12, // 2: commandcenter.registry.v1.HttpVerification.age:type_name -> google.protobuf.Duration
+	10, // 1: commandcenter.registry.v1.HttpVerification.verified_at:type_name -> google.protobuf.Timestamp
+	11, // 2: commandcenter.registry.v1.HttpVerification.age:type_name -> google.protobuf.Duration
 	0,  // 3: commandcenter.registry.v1.Agent.registration_state:type_name -> commandcenter.registry.v1.RegistrationState
-	11, // 4: commandcenter.registry.v1.Agent.decided_at:type_name -> google.protobuf.Timestamp
+	10, // 4: commandcenter.registry.v1.Agent.decided_at:type_name -> google.protobuf.Timestamp
 	5,  // 5: commandcenter.registry.v1.Agent.server:type_name -> commandcenter.registry.v1.ServerLink
 	4,  // 6: commandcenter.registry.v1.Agent.http_verification:type_name -> commandcenter.registry.v1.HttpVerification
-	11, // 7: commandcenter.registry.v1.Agent.last_bus_heartbeat_at:type_name -> google.protobuf.Timestamp
-	12, // 8: commandcenter.registry.v1.Agent.bus_heartbeat_age:type_name -> google.protobuf.Duration
-	11, // 9: commandcenter.registry.v1.Agent.last_direct_heartbeat_at:type_name -> google.protobuf.Timestamp
-	12, // 10: commandcenter.registry.v1.Agent.direct_heartbeat_age:type_name -> google.protobuf.Duration
-	11, // 11: commandcenter.registry.v1.Agent.reported_at:type_name -> google.protobuf.Timestamp
-	11, // 12: commandcenter.registry.v1.Agent.identity_conflict_at:type_name -> google.protobuf.Timestamp
-	11, // 13: commandcenter.registry.v1.Agent.created_at:type_name -> google.protobuf.Timestamp
+	10, // 7: commandcenter.registry.v1.Agent.last_bus_heartbeat_at:type_name -> google.protobuf.Timestamp
+	11, // 8: commandcenter.registry.v1.Agent.bus_heartbeat_age:type_name -> google.protobuf.Duration
+	10, // 9: commandcenter.registry.v1.Agent.last_direct_heartbeat_at:type_name -> google.protobuf.Timestamp
+	11, // 10: commandcenter.registry.v1.Agent.direct_heartbeat_age:type_name -> google.protobuf.Duration
+	10, // 11: commandcenter.registry.v1.Agent.reported_at:type_name -> google.protobuf.Timestamp
+	10, // 12: commandcenter.registry.v1.Agent.identity_conflict_at:type_name -> google.protobuf.Timestamp
+	10, // 13: commandcenter.registry.v1.Agent.created_at:type_name -> google.protobuf.Timestamp
 	3,  // 14: commandcenter.registry.v1.IngestHealth.path:type_name -> commandcenter.registry.v1.HeartbeatPath
-	11, // 15: commandcenter.registry.v1.IngestHealth.healthy_since:type_name -> google.protobuf.Timestamp
-	13, // 16: commandcenter.registry.v1.UrlProposal.bindings:type_name -> commandcenter.agent.v1.IisBinding
-	11, // 17: commandcenter.registry.v1.OfflineLogEntry.created_at:type_name -> google.protobuf.Timestamp
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	10, // 15: commandcenter.registry.v1.IngestHealth.healthy_since:type_name -> google.protobuf.Timestamp
+	12, // 16: commandcenter.registry.v1.UrlProposal.bindings:type_name -> commandcenter.agent.v1.IisBinding
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_registry_v1_agent_proto_init() }
@@ -1141,7 +1090,7 @@ func file_commandcenter_registry_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandcenter_registry_v1_agent_proto_rawDesc), len(file_commandcenter_registry_v1_agent_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   7,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

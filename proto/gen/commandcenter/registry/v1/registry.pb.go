@@ -2637,37 +2637,27 @@ func (x *UpdateServerResponse) GetServer() *Server {
 	return nil
 }
 
-// ListOfflineLogRequest pages through one server's log.
-type ListOfflineLogRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The server's name.
-	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Only entries at or after.
-	StartAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=start_at,json=startAt,proto3" json:"start_at,omitempty"`
-	// Only entries before.
-	EndAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=end_at,json=endAt,proto3" json:"end_at,omitempty"`
-	// 1 to 1,000; 0 means 100.
-	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// next_page_token of the page before.
-	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+// ReadFleetRequest is empty: the whole fleet is read.
+type ReadFleetRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ListOfflineLogRequest) Reset() {
-	*x = ListOfflineLogRequest{}
+func (x *ReadFleetRequest) Reset() {
+	*x = ReadFleetRequest{}
 	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ListOfflineLogRequest) String() string {
+func (x *ReadFleetRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ListOfflineLogRequest) ProtoMessage() {}
+func (*ReadFleetRequest) ProtoMessage() {}
 
-func (x *ListOfflineLogRequest) ProtoReflect() protoreflect.Message {
+func (x *ReadFleetRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -2679,99 +2669,397 @@ func (x *ListOfflineLogRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ListOfflineLogRequest.ProtoReflect.Descriptor instead.
-func (*ListOfflineLogRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use ReadFleetRequest.ProtoReflect.Descriptor instead.
+func (*ReadFleetRequest) Descriptor() ([]byte, []int) {
 	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{41}
 }
 
-func (x *ListOfflineLogRequest) GetName() string {
+// ReadFleetResponse is one part of the answer.
+type ReadFleetResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which part.
+	//
+	// Types that are valid to be assigned to Part:
+	//
+	//	*ReadFleetResponse_Head
+	//	*ReadFleetResponse_Servers
+	Part          isReadFleetResponse_Part `protobuf_oneof:"part"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadFleetResponse) Reset() {
+	*x = ReadFleetResponse{}
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadFleetResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadFleetResponse) ProtoMessage() {}
+
+func (x *ReadFleetResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[42]
 	if x != nil {
-		return x.Name
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadFleetResponse.ProtoReflect.Descriptor instead.
+func (*ReadFleetResponse) Descriptor() ([]byte, []int) {
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *ReadFleetResponse) GetPart() isReadFleetResponse_Part {
+	if x != nil {
+		return x.Part
+	}
+	return nil
+}
+
+func (x *ReadFleetResponse) GetHead() *FleetHead {
+	if x != nil {
+		if x, ok := x.Part.(*ReadFleetResponse_Head); ok {
+			return x.Head
+		}
+	}
+	return nil
+}
+
+func (x *ReadFleetResponse) GetServers() *FleetServers {
+	if x != nil {
+		if x, ok := x.Part.(*ReadFleetResponse_Servers); ok {
+			return x.Servers
+		}
+	}
+	return nil
+}
+
+type isReadFleetResponse_Part interface {
+	isReadFleetResponse_Part()
+}
+
+type ReadFleetResponse_Head struct {
+	// The first.
+	Head *FleetHead `protobuf:"bytes,1,opt,name=head,proto3,oneof"`
+}
+
+type ReadFleetResponse_Servers struct {
+	// All others: up to 1,000 servers each.
+	Servers *FleetServers `protobuf:"bytes,2,opt,name=servers,proto3,oneof"`
+}
+
+func (*ReadFleetResponse_Head) isReadFleetResponse_Part() {}
+
+func (*ReadFleetResponse_Servers) isReadFleetResponse_Part() {}
+
+// FleetHead is what holds for the whole read.
+type FleetHead struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The database's clock at the read; every age is counted to it.
+	ReadAt *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=read_at,json=readAt,proto3" json:"read_at,omitempty"`
+	// Evidence of the bus and of the direct path, one each.
+	Paths         []*PathEvidence `protobuf:"bytes,2,rep,name=paths,proto3" json:"paths,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FleetHead) Reset() {
+	*x = FleetHead{}
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FleetHead) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FleetHead) ProtoMessage() {}
+
+func (x *FleetHead) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FleetHead.ProtoReflect.Descriptor instead.
+func (*FleetHead) Descriptor() ([]byte, []int) {
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *FleetHead) GetReadAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ReadAt
+	}
+	return nil
+}
+
+func (x *FleetHead) GetPaths() []*PathEvidence {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+// PathEvidence says how well a path was listened to.
+type PathEvidence struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The path.
+	Path HeartbeatPath `protobuf:"varint,1,opt,name=path,proto3,enum=commandcenter.registry.v1.HeartbeatPath" json:"path,omitempty"`
+	// When a consumer last reported at all; absent if none ever did.
+	ReportedAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=reported_at,json=reportedAt,proto3" json:"reported_at,omitempty"`
+	// Since when without a gap it has been healthy (see IngestHealth); absent when it is not.
+	HealthySince *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=healthy_since,json=healthySince,proto3" json:"healthy_since,omitempty"`
+	// Age of the oldest heartbeat that is not stored yet, as the newest healthy report told it; absent when there is none.
+	Backlog *durationpb.Duration `protobuf:"bytes,4,opt,name=backlog,proto3" json:"backlog,omitempty"`
+	// Newest heartbeat of any agent in any registration state; absent if none was ever heard.
+	HeardAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=heard_at,json=heardAt,proto3" json:"heard_at,omitempty"`
+	// For people: why it is not healthy.
+	Detail        string `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PathEvidence) Reset() {
+	*x = PathEvidence{}
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PathEvidence) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PathEvidence) ProtoMessage() {}
+
+func (x *PathEvidence) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PathEvidence.ProtoReflect.Descriptor instead.
+func (*PathEvidence) Descriptor() ([]byte, []int) {
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *PathEvidence) GetPath() HeartbeatPath {
+	if x != nil {
+		return x.Path
+	}
+	return HeartbeatPath_HEARTBEAT_PATH_UNSPECIFIED
+}
+
+func (x *PathEvidence) GetReportedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ReportedAt
+	}
+	return nil
+}
+
+func (x *PathEvidence) GetHealthySince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.HealthySince
+	}
+	return nil
+}
+
+func (x *PathEvidence) GetBacklog() *durationpb.Duration {
+	if x != nil {
+		return x.Backlog
+	}
+	return nil
+}
+
+func (x *PathEvidence) GetHeardAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.HeardAt
+	}
+	return nil
+}
+
+func (x *PathEvidence) GetDetail() string {
+	if x != nil {
+		return x.Detail
 	}
 	return ""
 }
 
-func (x *ListOfflineLogRequest) GetStartAt() *timestamppb.Timestamp {
+// FleetServers is a part of the servers.
+type FleetServers struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Servers, each at most once in the whole answer.
+	Servers       []*FleetServer `protobuf:"bytes,1,rep,name=servers,proto3" json:"servers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FleetServers) Reset() {
+	*x = FleetServers{}
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FleetServers) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FleetServers) ProtoMessage() {}
+
+func (x *FleetServers) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[45]
 	if x != nil {
-		return x.StartAt
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FleetServers.ProtoReflect.Descriptor instead.
+func (*FleetServers) Descriptor() ([]byte, []int) {
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *FleetServers) GetServers() []*FleetServer {
+	if x != nil {
+		return x.Servers
 	}
 	return nil
 }
 
-func (x *ListOfflineLogRequest) GetEndAt() *timestamppb.Timestamp {
-	if x != nil {
-		return x.EndAt
-	}
-	return nil
+// FleetServer is the agent that is linked to a server, or was.
+type FleetServer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// TblServer.ServerKey.
+	ServerKey int64 `protobuf:"varint,1,opt,name=server_key,json=serverKey,proto3" json:"server_key,omitempty"`
+	// The agent's name in its first spelling.
+	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	// What operators decided. A rejected agent is still linked.
+	RegistrationState RegistrationState `protobuf:"varint,3,opt,name=registration_state,json=registrationState,proto3,enum=commandcenter.registry.v1.RegistrationState" json:"registration_state,omitempty"`
+	// Whether the agent that was linked has been removed, or was linked to another server since, and no other is linked here.
+	Removed bool `protobuf:"varint,4,opt,name=removed,proto3" json:"removed,omitempty"`
+	// Last heartbeat over Service Bus; absent if never.
+	LastBusHeartbeatAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=last_bus_heartbeat_at,json=lastBusHeartbeatAt,proto3" json:"last_bus_heartbeat_at,omitempty"`
+	// Last direct heartbeat; absent if never.
+	LastDirectHeartbeatAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=last_direct_heartbeat_at,json=lastDirectHeartbeatAt,proto3" json:"last_direct_heartbeat_at,omitempty"`
+	// Base URL for HTTP, set by an operator; empty when none.
+	HttpBaseUrl string `protobuf:"bytes,7,opt,name=http_base_url,json=httpBaseUrl,proto3" json:"http_base_url,omitempty"`
+	// Whether the agent answered there under its own name when it was last verified.
+	HttpVerified  bool `protobuf:"varint,8,opt,name=http_verified,json=httpVerified,proto3" json:"http_verified,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ListOfflineLogRequest) GetPageSize() int32 {
+func (x *FleetServer) Reset() {
+	*x = FleetServer{}
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FleetServer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FleetServer) ProtoMessage() {}
+
+func (x *FleetServer) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[46]
 	if x != nil {
-		return x.PageSize
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FleetServer.ProtoReflect.Descriptor instead.
+func (*FleetServer) Descriptor() ([]byte, []int) {
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *FleetServer) GetServerKey() int64 {
+	if x != nil {
+		return x.ServerKey
 	}
 	return 0
 }
 
-func (x *ListOfflineLogRequest) GetPageToken() string {
+func (x *FleetServer) GetAgent() string {
 	if x != nil {
-		return x.PageToken
+		return x.Agent
 	}
 	return ""
 }
 
-// ListOfflineLogResponse is one page, newest first.
-type ListOfflineLogResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The entries.
-	Entries []*OfflineLogEntry `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
-	// Empty on the last page.
-	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListOfflineLogResponse) Reset() {
-	*x = ListOfflineLogResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[42]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListOfflineLogResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListOfflineLogResponse) ProtoMessage() {}
-
-func (x *ListOfflineLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[42]
+func (x *FleetServer) GetRegistrationState() RegistrationState {
 	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
+		return x.RegistrationState
 	}
-	return mi.MessageOf(x)
+	return RegistrationState_REGISTRATION_STATE_UNSPECIFIED
 }
 
-// Deprecated: Use ListOfflineLogResponse.ProtoReflect.Descriptor instead.
-func (*ListOfflineLogResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{42}
-}
-
-func (x *ListOfflineLogResponse) GetEntries() []*OfflineLogEntry {
+func (x *FleetServer) GetRemoved() bool {
 	if x != nil {
-		return x.Entries
+		return x.Removed
+	}
+	return false
+}
+
+func (x *FleetServer) GetLastBusHeartbeatAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastBusHeartbeatAt
 	}
 	return nil
 }
 
-func (x *ListOfflineLogResponse) GetNextPageToken() string {
+func (x *FleetServer) GetLastDirectHeartbeatAt() *timestamppb.Timestamp {
 	if x != nil {
-		return x.NextPageToken
+		return x.LastDirectHeartbeatAt
+	}
+	return nil
+}
+
+func (x *FleetServer) GetHttpBaseUrl() string {
+	if x != nil {
+		return x.HttpBaseUrl
 	}
 	return ""
+}
+
+func (x *FleetServer) GetHttpVerified() bool {
+	if x != nil {
+		return x.HttpVerified
+	}
+	return false
 }
 
 var File_commandcenter_registry_v1_registry_proto protoreflect.FileDescriptor
@@ -2982,19 +3270,35 @@ const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"\x05_typeB\t\n" +
 	"\a_active\"Q\n" +
 	"\x14UpdateServerResponse\x129\n" +
-	"\x06server\x18\x01 \x01(\v2!.commandcenter.registry.v1.ServerR\x06server\"\xf3\x01\n" +
-	"\x15ListOfflineLogRequest\x12\x1e\n" +
-	"\x04name\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x04name\x125\n" +
-	"\bstart_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\astartAt\x121\n" +
-	"\x06end_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05endAt\x12'\n" +
-	"\tpage_size\x18\x04 \x01(\x05B\n" +
-	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
+	"\x06server\x18\x01 \x01(\v2!.commandcenter.registry.v1.ServerR\x06server\"\x12\n" +
+	"\x10ReadFleetRequest\"\x9c\x01\n" +
+	"\x11ReadFleetResponse\x12:\n" +
+	"\x04head\x18\x01 \x01(\v2$.commandcenter.registry.v1.FleetHeadH\x00R\x04head\x12C\n" +
+	"\aservers\x18\x02 \x01(\v2'.commandcenter.registry.v1.FleetServersH\x00R\aserversB\x06\n" +
+	"\x04part\"\x7f\n" +
+	"\tFleetHead\x123\n" +
+	"\aread_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x06readAt\x12=\n" +
+	"\x05paths\x18\x02 \x03(\v2'.commandcenter.registry.v1.PathEvidenceR\x05paths\"\xce\x02\n" +
+	"\fPathEvidence\x12<\n" +
+	"\x04path\x18\x01 \x01(\x0e2(.commandcenter.registry.v1.HeartbeatPathR\x04path\x12;\n" +
+	"\vreported_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"reportedAt\x12?\n" +
+	"\rhealthy_since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fhealthySince\x123\n" +
+	"\abacklog\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\abacklog\x125\n" +
+	"\bheard_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\aheardAt\x12\x16\n" +
+	"\x06detail\x18\x06 \x01(\tR\x06detail\"P\n" +
+	"\fFleetServers\x12@\n" +
+	"\aservers\x18\x01 \x03(\v2&.commandcenter.registry.v1.FleetServerR\aservers\"\xa6\x03\n" +
+	"\vFleetServer\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"\x86\x01\n" +
-	"\x16ListOfflineLogResponse\x12D\n" +
-	"\aentries\x18\x01 \x03(\v2*.commandcenter.registry.v1.OfflineLogEntryR\aentries\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken*\xc9\x01\n" +
+	"server_key\x18\x01 \x01(\x03R\tserverKey\x12\x14\n" +
+	"\x05agent\x18\x02 \x01(\tR\x05agent\x12[\n" +
+	"\x12registration_state\x18\x03 \x01(\x0e2,.commandcenter.registry.v1.RegistrationStateR\x11registrationState\x12\x18\n" +
+	"\aremoved\x18\x04 \x01(\bR\aremoved\x12M\n" +
+	"\x15last_bus_heartbeat_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x12lastBusHeartbeatAt\x12S\n" +
+	"\x18last_direct_heartbeat_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x15lastDirectHeartbeatAt\x12\"\n" +
+	"\rhttp_base_url\x18\a \x01(\tR\vhttpBaseUrl\x12#\n" +
+	"\rhttp_verified\x18\b \x01(\bR\fhttpVerified*\xc9\x01\n" +
 	"\x0fHeartbeatResult\x12 \n" +
 	"\x1cHEARTBEAT_RESULT_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18HEARTBEAT_RESULT_CREATED\x10\x01\x12\x1c\n" +
@@ -3006,7 +3310,7 @@ const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"\x15FRESHNESS_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fFRESHNESS_FRESH\x10\x01\x12\x13\n" +
 	"\x0fFRESHNESS_STALE\x10\x02\x12\x19\n" +
-	"\x15FRESHNESS_NEVER_HEARD\x10\x032\xb3\r\n" +
+	"\x15FRESHNESS_NEVER_HEARD\x10\x032\x9d\x0e\n" +
 	"\rAgentRegistry\x12{\n" +
 	"\x10RecordHeartbeats\x122.commandcenter.registry.v1.RecordHeartbeatsRequest\x1a3.commandcenter.registry.v1.RecordHeartbeatsResponse\x12\x87\x01\n" +
 	"\x14ReportIngestEvidence\x126.commandcenter.registry.v1.ReportIngestEvidenceRequest\x1a7.commandcenter.registry.v1.ReportIngestEvidenceResponse\x12c\n" +
@@ -3022,13 +3326,13 @@ const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"\x17ResolveIdentityConflict\x129.commandcenter.registry.v1.ResolveIdentityConflictRequest\x1a:.commandcenter.registry.v1.ResolveIdentityConflictResponse\x12\x8d\x01\n" +
 	"\x16RecordHttpVerification\x128.commandcenter.registry.v1.RecordHttpVerificationRequest\x1a9.commandcenter.registry.v1.RecordHttpVerificationResponse\x12\x8d\x01\n" +
 	"\x16ClaimHttpVerifications\x128.commandcenter.registry.v1.ClaimHttpVerificationsRequest\x1a9.commandcenter.registry.v1.ClaimHttpVerificationsResponse\x12{\n" +
-	"\x10ListUrlProposals\x122.commandcenter.registry.v1.ListUrlProposalsRequest\x1a3.commandcenter.registry.v1.ListUrlProposalsResponse2\xbe\x04\n" +
+	"\x10ListUrlProposals\x122.commandcenter.registry.v1.ListUrlProposalsRequest\x1a3.commandcenter.registry.v1.ListUrlProposalsResponse\x12h\n" +
+	"\tReadFleet\x12+.commandcenter.registry.v1.ReadFleetRequest\x1a,.commandcenter.registry.v1.ReadFleetResponse0\x012\xc7\x03\n" +
 	"\rServerCatalog\x12l\n" +
 	"\vListServers\x12-.commandcenter.registry.v1.ListServersRequest\x1a..commandcenter.registry.v1.ListServersResponse\x12f\n" +
 	"\tGetServer\x12+.commandcenter.registry.v1.GetServerRequest\x1a,.commandcenter.registry.v1.GetServerResponse\x12o\n" +
 	"\fCreateServer\x12..commandcenter.registry.v1.CreateServerRequest\x1a/.commandcenter.registry.v1.CreateServerResponse\x12o\n" +
-	"\fUpdateServer\x12..commandcenter.registry.v1.UpdateServerRequest\x1a/.commandcenter.registry.v1.UpdateServerResponse\x12u\n" +
-	"\x0eListOfflineLog\x120.commandcenter.registry.v1.ListOfflineLogRequest\x1a1.commandcenter.registry.v1.ListOfflineLogResponseB\x83\x02\n" +
+	"\fUpdateServer\x12..commandcenter.registry.v1.UpdateServerRequest\x1a/.commandcenter.registry.v1.UpdateServerResponseB\x83\x02\n" +
 	"\x1dcom.commandcenter.registry.v1B\rRegistryProtoP\x01ZMgithub.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1;registryv1\xa2\x02\x03CRX\xaa\x02\x19Commandcenter.Registry.V1\xca\x02\x19Commandcenter\\Registry\\V1\xe2\x02%Commandcenter\\Registry\\V1\\GPBMetadata\xea\x02\x1bCommandcenter::Registry::V1b\x06proto3"
 
 var (
@@ -3044,7 +3348,7 @@ func file_commandcenter_registry_v1_registry_proto_rawDescGZIP() []byte {
 }
 
 var file_commandcenter_registry_v1_registry_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_commandcenter_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_commandcenter_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_commandcenter_registry_v1_registry_proto_goTypes = []any{
 	(HeartbeatResult)(0),                    // 0: commandcenter.registry.v1.HeartbeatResult
 	(Freshness)(0),                          // 1: commandcenter.registry.v1.Freshness
@@ -3089,107 +3393,120 @@ var file_commandcenter_registry_v1_registry_proto_goTypes = []any{
 	(*CreateServerResponse)(nil),            // 40: commandcenter.registry.v1.CreateServerResponse
 	(*UpdateServerRequest)(nil),             // 41: commandcenter.registry.v1.UpdateServerRequest
 	(*UpdateServerResponse)(nil),            // 42: commandcenter.registry.v1.UpdateServerResponse
-	(*ListOfflineLogRequest)(nil),           // 43: commandcenter.registry.v1.ListOfflineLogRequest
-	(*ListOfflineLogResponse)(nil),          // 44: commandcenter.registry.v1.ListOfflineLogResponse
-	(*v1.Heartbeat)(nil),                    // 45: commandcenter.agent.v1.Heartbeat
-	(HeartbeatPath)(0),                      // 46: commandcenter.registry.v1.HeartbeatPath
-	(*timestamppb.Timestamp)(nil),           // 47: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),             // 48: google.protobuf.Duration
-	(*IngestHealth)(nil),                    // 49: commandcenter.registry.v1.IngestHealth
-	(*Agent)(nil),                           // 50: commandcenter.registry.v1.Agent
-	(RegistrationState)(0),                  // 51: commandcenter.registry.v1.RegistrationState
-	(Transport)(0),                          // 52: commandcenter.registry.v1.Transport
-	(VerificationOutcome)(0),                // 53: commandcenter.registry.v1.VerificationOutcome
-	(*UrlProposal)(nil),                     // 54: commandcenter.registry.v1.UrlProposal
-	(*Server)(nil),                          // 55: commandcenter.registry.v1.Server
-	(*OfflineLogEntry)(nil),                 // 56: commandcenter.registry.v1.OfflineLogEntry
+	(*ReadFleetRequest)(nil),                // 43: commandcenter.registry.v1.ReadFleetRequest
+	(*ReadFleetResponse)(nil),               // 44: commandcenter.registry.v1.ReadFleetResponse
+	(*FleetHead)(nil),                       // 45: commandcenter.registry.v1.FleetHead
+	(*PathEvidence)(nil),                    // 46: commandcenter.registry.v1.PathEvidence
+	(*FleetServers)(nil),                    // 47: commandcenter.registry.v1.FleetServers
+	(*FleetServer)(nil),                     // 48: commandcenter.registry.v1.FleetServer
+	(*v1.Heartbeat)(nil),                    // 49: commandcenter.agent.v1.Heartbeat
+	(HeartbeatPath)(0),                      // 50: commandcenter.registry.v1.HeartbeatPath
+	(*timestamppb.Timestamp)(nil),           // 51: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),             // 52: google.protobuf.Duration
+	(*IngestHealth)(nil),                    // 53: commandcenter.registry.v1.IngestHealth
+	(*Agent)(nil),                           // 54: commandcenter.registry.v1.Agent
+	(RegistrationState)(0),                  // 55: commandcenter.registry.v1.RegistrationState
+	(Transport)(0),                          // 56: commandcenter.registry.v1.Transport
+	(VerificationOutcome)(0),                // 57: commandcenter.registry.v1.VerificationOutcome
+	(*UrlProposal)(nil),                     // 58: commandcenter.registry.v1.UrlProposal
+	(*Server)(nil),                          // 59: commandcenter.registry.v1.Server
 }
 var file_commandcenter_registry_v1_registry_proto_depIdxs = []int32{
-	45, // 0: commandcenter.registry.v1.ObservedHeartbeat.heartbeat:type_name -> commandcenter.agent.v1.Heartbeat
-	46, // 1: commandcenter.registry.v1.ObservedHeartbeat.path:type_name -> commandcenter.registry.v1.HeartbeatPath
-	47, // 2: commandcenter.registry.v1.ObservedHeartbeat.observed_at:type_name -> google.protobuf.Timestamp
+	49, // 0: commandcenter.registry.v1.ObservedHeartbeat.heartbeat:type_name -> commandcenter.agent.v1.Heartbeat
+	50, // 1: commandcenter.registry.v1.ObservedHeartbeat.path:type_name -> commandcenter.registry.v1.HeartbeatPath
+	51, // 2: commandcenter.registry.v1.ObservedHeartbeat.observed_at:type_name -> google.protobuf.Timestamp
 	2,  // 3: commandcenter.registry.v1.RecordHeartbeatsRequest.heartbeats:type_name -> commandcenter.registry.v1.ObservedHeartbeat
 	5,  // 4: commandcenter.registry.v1.RecordHeartbeatsResponse.results:type_name -> commandcenter.registry.v1.RecordedHeartbeat
 	0,  // 5: commandcenter.registry.v1.RecordedHeartbeat.result:type_name -> commandcenter.registry.v1.HeartbeatResult
-	46, // 6: commandcenter.registry.v1.ReportIngestEvidenceRequest.path:type_name -> commandcenter.registry.v1.HeartbeatPath
-	48, // 7: commandcenter.registry.v1.ReportIngestEvidenceRequest.canary_round_trip:type_name -> google.protobuf.Duration
-	48, // 8: commandcenter.registry.v1.ReportIngestEvidenceRequest.oldest_message_age:type_name -> google.protobuf.Duration
-	48, // 9: commandcenter.registry.v1.ReportIngestEvidenceRequest.since_last_receive:type_name -> google.protobuf.Duration
-	49, // 10: commandcenter.registry.v1.ReportIngestEvidenceResponse.health:type_name -> commandcenter.registry.v1.IngestHealth
-	50, // 11: commandcenter.registry.v1.GetAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	49, // 12: commandcenter.registry.v1.GetAgentResponse.bus_ingest:type_name -> commandcenter.registry.v1.IngestHealth
-	51, // 13: commandcenter.registry.v1.ListAgentsRequest.states:type_name -> commandcenter.registry.v1.RegistrationState
-	52, // 14: commandcenter.registry.v1.ListAgentsRequest.transport:type_name -> commandcenter.registry.v1.Transport
+	50, // 6: commandcenter.registry.v1.ReportIngestEvidenceRequest.path:type_name -> commandcenter.registry.v1.HeartbeatPath
+	52, // 7: commandcenter.registry.v1.ReportIngestEvidenceRequest.canary_round_trip:type_name -> google.protobuf.Duration
+	52, // 8: commandcenter.registry.v1.ReportIngestEvidenceRequest.oldest_message_age:type_name -> google.protobuf.Duration
+	52, // 9: commandcenter.registry.v1.ReportIngestEvidenceRequest.since_last_receive:type_name -> google.protobuf.Duration
+	53, // 10: commandcenter.registry.v1.ReportIngestEvidenceResponse.health:type_name -> commandcenter.registry.v1.IngestHealth
+	54, // 11: commandcenter.registry.v1.GetAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	53, // 12: commandcenter.registry.v1.GetAgentResponse.bus_ingest:type_name -> commandcenter.registry.v1.IngestHealth
+	55, // 13: commandcenter.registry.v1.ListAgentsRequest.states:type_name -> commandcenter.registry.v1.RegistrationState
+	56, // 14: commandcenter.registry.v1.ListAgentsRequest.transport:type_name -> commandcenter.registry.v1.Transport
 	1,  // 15: commandcenter.registry.v1.ListAgentsRequest.freshness:type_name -> commandcenter.registry.v1.Freshness
-	48, // 16: commandcenter.registry.v1.ListAgentsRequest.max_heartbeat_age:type_name -> google.protobuf.Duration
-	50, // 17: commandcenter.registry.v1.ListAgentsResponse.agents:type_name -> commandcenter.registry.v1.Agent
+	52, // 16: commandcenter.registry.v1.ListAgentsRequest.max_heartbeat_age:type_name -> google.protobuf.Duration
+	54, // 17: commandcenter.registry.v1.ListAgentsResponse.agents:type_name -> commandcenter.registry.v1.Agent
 	12, // 18: commandcenter.registry.v1.AddAgentRequest.create_server:type_name -> commandcenter.registry.v1.NewServer
-	50, // 19: commandcenter.registry.v1.AddAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	54, // 19: commandcenter.registry.v1.AddAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
 	12, // 20: commandcenter.registry.v1.AcceptAgentRequest.create_server:type_name -> commandcenter.registry.v1.NewServer
-	50, // 21: commandcenter.registry.v1.AcceptAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	54, // 21: commandcenter.registry.v1.AcceptAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
 	18, // 22: commandcenter.registry.v1.BatchAcceptAgentsRequest.items:type_name -> commandcenter.registry.v1.BatchAcceptItem
 	20, // 23: commandcenter.registry.v1.BatchAcceptAgentsResponse.results:type_name -> commandcenter.registry.v1.BatchAcceptResult
-	50, // 24: commandcenter.registry.v1.BatchAcceptResult.agent:type_name -> commandcenter.registry.v1.Agent
-	50, // 25: commandcenter.registry.v1.RejectAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	50, // 26: commandcenter.registry.v1.UpdateAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	50, // 27: commandcenter.registry.v1.ResolveIdentityConflictResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	53, // 28: commandcenter.registry.v1.RecordHttpVerificationRequest.outcome:type_name -> commandcenter.registry.v1.VerificationOutcome
-	48, // 29: commandcenter.registry.v1.RecordHttpVerificationRequest.age:type_name -> google.protobuf.Duration
-	50, // 30: commandcenter.registry.v1.RecordHttpVerificationResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	48, // 31: commandcenter.registry.v1.ClaimHttpVerificationsRequest.repeat_interval:type_name -> google.protobuf.Duration
-	48, // 32: commandcenter.registry.v1.ClaimHttpVerificationsRequest.claim_timeout:type_name -> google.protobuf.Duration
-	50, // 33: commandcenter.registry.v1.ClaimHttpVerificationsResponse.agents:type_name -> commandcenter.registry.v1.Agent
-	54, // 34: commandcenter.registry.v1.ListUrlProposalsResponse.proposals:type_name -> commandcenter.registry.v1.UrlProposal
-	55, // 35: commandcenter.registry.v1.ListServersResponse.servers:type_name -> commandcenter.registry.v1.Server
-	55, // 36: commandcenter.registry.v1.GetServerResponse.server:type_name -> commandcenter.registry.v1.Server
-	55, // 37: commandcenter.registry.v1.CreateServerResponse.server:type_name -> commandcenter.registry.v1.Server
-	55, // 38: commandcenter.registry.v1.UpdateServerResponse.server:type_name -> commandcenter.registry.v1.Server
-	47, // 39: commandcenter.registry.v1.ListOfflineLogRequest.start_at:type_name -> google.protobuf.Timestamp
-	47, // 40: commandcenter.registry.v1.ListOfflineLogRequest.end_at:type_name -> google.protobuf.Timestamp
-	56, // 41: commandcenter.registry.v1.ListOfflineLogResponse.entries:type_name -> commandcenter.registry.v1.OfflineLogEntry
-	3,  // 42: commandcenter.registry.v1.AgentRegistry.RecordHeartbeats:input_type -> commandcenter.registry.v1.RecordHeartbeatsRequest
-	6,  // 43: commandcenter.registry.v1.AgentRegistry.ReportIngestEvidence:input_type -> commandcenter.registry.v1.ReportIngestEvidenceRequest
-	8,  // 44: commandcenter.registry.v1.AgentRegistry.GetAgent:input_type -> commandcenter.registry.v1.GetAgentRequest
-	10, // 45: commandcenter.registry.v1.AgentRegistry.ListAgents:input_type -> commandcenter.registry.v1.ListAgentsRequest
-	13, // 46: commandcenter.registry.v1.AgentRegistry.AddAgent:input_type -> commandcenter.registry.v1.AddAgentRequest
-	15, // 47: commandcenter.registry.v1.AgentRegistry.AcceptAgent:input_type -> commandcenter.registry.v1.AcceptAgentRequest
-	17, // 48: commandcenter.registry.v1.AgentRegistry.BatchAcceptAgents:input_type -> commandcenter.registry.v1.BatchAcceptAgentsRequest
-	21, // 49: commandcenter.registry.v1.AgentRegistry.RejectAgent:input_type -> commandcenter.registry.v1.RejectAgentRequest
-	23, // 50: commandcenter.registry.v1.AgentRegistry.UpdateAgent:input_type -> commandcenter.registry.v1.UpdateAgentRequest
-	25, // 51: commandcenter.registry.v1.AgentRegistry.RemoveAgent:input_type -> commandcenter.registry.v1.RemoveAgentRequest
-	27, // 52: commandcenter.registry.v1.AgentRegistry.ResolveIdentityConflict:input_type -> commandcenter.registry.v1.ResolveIdentityConflictRequest
-	29, // 53: commandcenter.registry.v1.AgentRegistry.RecordHttpVerification:input_type -> commandcenter.registry.v1.RecordHttpVerificationRequest
-	31, // 54: commandcenter.registry.v1.AgentRegistry.ClaimHttpVerifications:input_type -> commandcenter.registry.v1.ClaimHttpVerificationsRequest
-	33, // 55: commandcenter.registry.v1.AgentRegistry.ListUrlProposals:input_type -> commandcenter.registry.v1.ListUrlProposalsRequest
-	35, // 56: commandcenter.registry.v1.ServerCatalog.ListServers:input_type -> commandcenter.registry.v1.ListServersRequest
-	37, // 57: commandcenter.registry.v1.ServerCatalog.GetServer:input_type -> commandcenter.registry.v1.GetServerRequest
-	39, // 58: commandcenter.registry.v1.ServerCatalog.CreateServer:input_type -> commandcenter.registry.v1.CreateServerRequest
-	41, // 59: commandcenter.registry.v1.ServerCatalog.UpdateServer:input_type -> commandcenter.registry.v1.UpdateServerRequest
-	43, // 60: commandcenter.registry.v1.ServerCatalog.ListOfflineLog:input_type -> commandcenter.registry.v1.ListOfflineLogRequest
-	4,  // 61: commandcenter.registry.v1.AgentRegistry.RecordHeartbeats:output_type -> commandcenter.registry.v1.RecordHeartbeatsResponse
-	7,  // 62: commandcenter.registry.v1.AgentRegistry.ReportIngestEvidence:output_type -> commandcenter.registry.v1.ReportIngestEvidenceResponse
-	9,  // 63: commandcenter.registry.v1.AgentRegistry.GetAgent:output_type -> commandcenter.registry.v1.GetAgentResponse
-	11, // 64: commandcenter.registry.v1.AgentRegistry.ListAgents:output_type -> commandcenter.registry.v1.ListAgentsResponse
-	14, // 65: commandcenter.registry.v1.AgentRegistry.AddAgent:output_type -> commandcenter.registry.v1.AddAgentResponse
-	16, // 66: commandcenter.registry.v1.AgentRegistry.AcceptAgent:output_type -> commandcenter.registry.v1.AcceptAgentResponse
-	19, // 67: commandcenter.registry.v1.AgentRegistry.BatchAcceptAgents:output_type -> commandcenter.registry.v1.BatchAcceptAgentsResponse
-	22, // 68: commandcenter.registry.v1.AgentRegistry.RejectAgent:output_type -> commandcenter.registry.v1.RejectAgentResponse
-	24, // 69: commandcenter.registry.v1.AgentRegistry.UpdateAgent:output_type -> commandcenter.registry.v1.UpdateAgentResponse
-	26, // 70: commandcenter.registry.v1.AgentRegistry.RemoveAgent:output_type -> commandcenter.registry.v1.RemoveAgentResponse
-	28, // 71: commandcenter.registry.v1.AgentRegistry.ResolveIdentityConflict:output_type -> commandcenter.registry.v1.ResolveIdentityConflictResponse
-	30, // 72: commandcenter.registry.v1.AgentRegistry.RecordHttpVerification:output_type -> commandcenter.registry.v1.RecordHttpVerificationResponse
-	32, // 73: commandcenter.registry.v1.AgentRegistry.ClaimHttpVerifications:output_type -> commandcenter.registry.v1.ClaimHttpVerificationsResponse
-	34, // 74: commandcenter.registry.v1.AgentRegistry.ListUrlProposals:output_type -> commandcenter.registry.v1.ListUrlProposalsResponse
-	36, // 75: commandcenter.registry.v1.ServerCatalog.ListServers:output_type -> commandcenter.registry.v1.ListServersResponse
-	38, // 76: commandcenter.registry.v1.ServerCatalog.GetServer:output_type -> commandcenter.registry.v1.GetServerResponse
-	40, // 77: commandcenter.registry.v1.ServerCatalog.CreateServer:output_type -> commandcenter.registry.v1.CreateServerResponse
-	42, // 78: commandcenter.registry.v1.ServerCatalog.UpdateServer:output_type -> commandcenter.registry.v1.UpdateServerResponse
-	44, // 79: commandcenter.registry.v1.ServerCatalog.ListOfflineLog:output_type -> commandcenter.registry.v1.ListOfflineLogResponse
-	61, // [61:80] is the sub-list for method output_type
-	42, // [42:61] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	54, // 24: commandcenter.registry.v1.BatchAcceptResult.agent:type_name -> commandcenter.registry.v1.Agent
+	54, // 25: commandcenter.registry.v1.RejectAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	54, // 26: commandcenter.registry.v1.UpdateAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	54, // 27: commandcenter.registry.v1.ResolveIdentityConflictResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	57, // 28: commandcenter.registry.v1.RecordHttpVerificationRequest.outcome:type_name -> commandcenter.registry.v1.VerificationOutcome
+	52, // 29: commandcenter.registry.v1.RecordHttpVerificationRequest.age:type_name -> google.protobuf.Duration
+	54, // 30: commandcenter.registry.v1.RecordHttpVerificationResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	52, // 31: commandcenter.registry.v1.ClaimHttpVerificationsRequest.repeat_interval:type_name -> google.protobuf.Duration
+	52, // 32: commandcenter.registry.v1.ClaimHttpVerificationsRequest.claim_timeout:type_name -> google.protobuf.Duration
+	54, // 33: commandcenter.registry.v1.ClaimHttpVerificationsResponse.agents:type_name -> commandcenter.registry.v1.Agent
+	58, // 34: commandcenter.registry.v1.ListUrlProposalsResponse.proposals:type_name -> commandcenter.registry.v1.UrlProposal
+	59, // 35: commandcenter.registry.v1.ListServersResponse.servers:type_name -> commandcenter.registry.v1.Server
+	59, // 36: commandcenter.registry.v1.GetServerResponse.server:type_name -> commandcenter.registry.v1.Server
+	59, // 37: commandcenter.registry.v1.CreateServerResponse.server:type_name -> commandcenter.registry.v1.Server
+	59, // 38: commandcenter.registry.v1.UpdateServerResponse.server:type_name -> commandcenter.registry.v1.Server
+	45, // 39: commandcenter.registry.v1.ReadFleetResponse.head:type_name -> commandcenter.registry.v1.FleetHead
+	47, // 40: commandcenter.registry.v1.ReadFleetResponse.servers:type_name -> commandcenter.registry.v1.FleetServers
+	51, // 41: commandcenter.registry.v1.FleetHead.read_at:type_name -> google.protobuf.Timestamp
+	46, // 42: commandcenter.registry.v1.FleetHead.paths:type_name -> commandcenter.registry.v1.PathEvidence
+	50, // 43: commandcenter.registry.v1.PathEvidence.path:type_name -> commandcenter.registry.v1.HeartbeatPath
+	51, // 44: commandcenter.registry.v1.PathEvidence.reported_at:type_name -> google.protobuf.Timestamp
+	51, // 45: commandcenter.registry.v1.PathEvidence.healthy_since:type_name -> google.protobuf.Timestamp
+	52, // 46: commandcenter.registry.v1.PathEvidence.backlog:type_name -> google.protobuf.Duration
+	51, // 47: commandcenter.registry.v1.PathEvidence.heard_at:type_name -> google.protobuf.Timestamp
+	48, // 48: commandcenter.registry.v1.FleetServers.servers:type_name -> commandcenter.registry.v1.FleetServer
+	55, // 49: commandcenter.registry.v1.FleetServer.registration_state:type_name -> commandcenter.registry.v1.RegistrationState
+	51, // 50: commandcenter.registry.v1.FleetServer.last_bus_heartbeat_at:type_name -> google.protobuf.Timestamp
+	51, // 51: commandcenter.registry.v1.FleetServer.last_direct_heartbeat_at:type_name -> google.protobuf.Timestamp
+	3,  // 52: commandcenter.registry.v1.AgentRegistry.RecordHeartbeats:input_type -> commandcenter.registry.v1.RecordHeartbeatsRequest
+	6,  // 53: commandcenter.registry.v1.AgentRegistry.ReportIngestEvidence:input_type -> commandcenter.registry.v1.ReportIngestEvidenceRequest
+	8,  // 54: commandcenter.registry.v1.AgentRegistry.GetAgent:input_type -> commandcenter.registry.v1.GetAgentRequest
+	10, // 55: commandcenter.registry.v1.AgentRegistry.ListAgents:input_type -> commandcenter.registry.v1.ListAgentsRequest
+	13, // 56: commandcenter.registry.v1.AgentRegistry.AddAgent:input_type -> commandcenter.registry.v1.AddAgentRequest
+	15, // 57: commandcenter.registry.v1.AgentRegistry.AcceptAgent:input_type -> commandcenter.registry.v1.AcceptAgentRequest
+	17, // 58: commandcenter.registry.v1.AgentRegistry.BatchAcceptAgents:input_type -> commandcenter.registry.v1.BatchAcceptAgentsRequest
+	21, // 59: commandcenter.registry.v1.AgentRegistry.RejectAgent:input_type -> commandcenter.registry.v1.RejectAgentRequest
+	23, // 60: commandcenter.registry.v1.AgentRegistry.UpdateAgent:input_type -> commandcenter.registry.v1.UpdateAgentRequest
+	25, // 61: commandcenter.registry.v1.AgentRegistry.RemoveAgent:input_type -> commandcenter.registry.v1.RemoveAgentRequest
+	27, // 62: commandcenter.registry.v1.AgentRegistry.ResolveIdentityConflict:input_type -> commandcenter.registry.v1.ResolveIdentityConflictRequest
+	29, // 63: commandcenter.registry.v1.AgentRegistry.RecordHttpVerification:input_type -> commandcenter.registry.v1.RecordHttpVerificationRequest
+	31, // 64: commandcenter.registry.v1.AgentRegistry.ClaimHttpVerifications:input_type -> commandcenter.registry.v1.ClaimHttpVerificationsRequest
+	33, // 65: commandcenter.registry.v1.AgentRegistry.ListUrlProposals:input_type -> commandcenter.registry.v1.ListUrlProposalsRequest
+	43, // 66: commandcenter.registry.v1.AgentRegistry.ReadFleet:input_type -> commandcenter.registry.v1.ReadFleetRequest
+	35, // 67: commandcenter.registry.v1.ServerCatalog.ListServers:input_type -> commandcenter.registry.v1.ListServersRequest
+	37, // 68: commandcenter.registry.v1.ServerCatalog.GetServer:input_type -> commandcenter.registry.v1.GetServerRequest
+	39, // 69: commandcenter.registry.v1.ServerCatalog.CreateServer:input_type -> commandcenter.registry.v1.CreateServerRequest
+	41, // 70: commandcenter.registry.v1.ServerCatalog.UpdateServer:input_type -> commandcenter.registry.v1.UpdateServerRequest
+	4,  // 71: commandcenter.registry.v1.AgentRegistry.RecordHeartbeats:output_type -> commandcenter.registry.v1.RecordHeartbeatsResponse
+	7,  // 72: commandcenter.registry.v1.AgentRegistry.ReportIngestEvidence:output_type -> commandcenter.registry.v1.ReportIngestEvidenceResponse
+	9,  // 73: commandcenter.registry.v1.AgentRegistry.GetAgent:output_type -> commandcenter.registry.v1.GetAgentResponse
+	11, // 74: commandcenter.registry.v1.AgentRegistry.ListAgents:output_type -> commandcenter.registry.v1.ListAgentsResponse
+	14, // 75: commandcenter.registry.v1.AgentRegistry.AddAgent:output_type -> commandcenter.registry.v1.AddAgentResponse
+	16, // 76: commandcenter.registry.v1.AgentRegistry.AcceptAgent:output_type -> commandcenter.registry.v1.AcceptAgentResponse
+	19, // 77: commandcenter.registry.v1.AgentRegistry.BatchAcceptAgents:output_type -> commandcenter.registry.v1.BatchAcceptAgentsResponse
+	22, // 78: commandcenter.registry.v1.AgentRegistry.RejectAgent:output_type -> commandcenter.registry.v1.RejectAgentResponse
+	24, // 79: commandcenter.registry.v1.AgentRegistry.UpdateAgent:output_type -> commandcenter.registry.v1.UpdateAgentResponse
+	26, // 80: commandcenter.registry.v1.AgentRegistry.RemoveAgent:output_type -> commandcenter.registry.v1.RemoveAgentResponse
+	28, // 81: commandcenter.registry.v1.AgentRegistry.ResolveIdentityConflict:output_type -> commandcenter.registry.v1.ResolveIdentityConflictResponse
+	30, // 82: commandcenter.registry.v1.AgentRegistry.RecordHttpVerification:output_type -> commandcenter.registry.v1.RecordHttpVerificationResponse
+	32, // 83: commandcenter.registry.v1.AgentRegistry.ClaimHttpVerifications:output_type -> commandcenter.registry.v1.ClaimHttpVerificationsResponse
+	34, // 84: commandcenter.registry.v1.AgentRegistry.ListUrlProposals:output_type -> commandcenter.registry.v1.ListUrlProposalsResponse
+	44, // 85: commandcenter.registry.v1.AgentRegistry.ReadFleet:output_type -> commandcenter.registry.v1.ReadFleetResponse
+	36, // 86: commandcenter.registry.v1.ServerCatalog.ListServers:output_type -> commandcenter.registry.v1.ListServersResponse
+	38, // 87: commandcenter.registry.v1.ServerCatalog.GetServer:output_type -> commandcenter.registry.v1.GetServerResponse
+	40, // 88: commandcenter.registry.v1.ServerCatalog.CreateServer:output_type -> commandcenter.registry.v1.CreateServerResponse
+	42, // 89: commandcenter.registry.v1.ServerCatalog.UpdateServer:output_type -> commandcenter.registry.v1.UpdateServerResponse
+	71, // [71:90] is the sub-list for method output_type
+	52, // [52:71] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_registry_v1_registry_proto_init() }
@@ -3204,13 +3521,17 @@ func file_commandcenter_registry_v1_registry_proto_init() {
 	file_commandcenter_registry_v1_registry_proto_msgTypes[33].OneofWrappers = []any{}
 	file_commandcenter_registry_v1_registry_proto_msgTypes[37].OneofWrappers = []any{}
 	file_commandcenter_registry_v1_registry_proto_msgTypes[39].OneofWrappers = []any{}
+	file_commandcenter_registry_v1_registry_proto_msgTypes[42].OneofWrappers = []any{
+		(*ReadFleetResponse_Head)(nil),
+		(*ReadFleetResponse_Servers)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandcenter_registry_v1_registry_proto_rawDesc), len(file_commandcenter_registry_v1_registry_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   43,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

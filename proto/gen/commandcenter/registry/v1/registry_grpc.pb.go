@@ -33,6 +33,7 @@ const (
 	AgentRegistry_RecordHttpVerification_FullMethodName  = "/commandcenter.registry.v1.AgentRegistry/RecordHttpVerification"
 	AgentRegistry_ClaimHttpVerifications_FullMethodName  = "/commandcenter.registry.v1.AgentRegistry/ClaimHttpVerifications"
 	AgentRegistry_ListUrlProposals_FullMethodName        = "/commandcenter.registry.v1.AgentRegistry/ListUrlProposals"
+	AgentRegistry_ReadFleet_FullMethodName               = "/commandcenter.registry.v1.AgentRegistry/ReadFleet"
 )
 
 // AgentRegistryClient is the client API for AgentRegistry service.
@@ -70,6 +71,9 @@ type AgentRegistryClient interface {
 	ClaimHttpVerifications(ctx context.Context, in *ClaimHttpVerificationsRequest, opts ...grpc.CallOption) (*ClaimHttpVerificationsResponse, error)
 	// ListUrlProposals derives URLs from the agent's reported IIS bindings, best first.
 	ListUrlProposals(ctx context.Context, in *ListUrlProposalsRequest, opts ...grpc.CallOption) (*ListUrlProposalsResponse, error)
+	// ReadFleet reads what decides about servers' availability, in one consistent read: first the head with the evidence of both
+	// paths, then every server that has or had an agent. It is whole only if the stream ends well.
+	ReadFleet(ctx context.Context, in *ReadFleetRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadFleetResponse], error)
 }
 
 type agentRegistryClient struct {
@@ -220,6 +224,25 @@ func (c *agentRegistryClient) ListUrlProposals(ctx context.Context, in *ListUrlP
 	return out, nil
 }
 
+func (c *agentRegistryClient) ReadFleet(ctx context.Context, in *ReadFleetRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadFleetResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &AgentRegistry_ServiceDesc.Streams[0], AgentRegistry_ReadFleet_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ReadFleetRequest, ReadFleetResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type AgentRegistry_ReadFleetClient = grpc.ServerStreamingClient[ReadFleetResponse]
+
 // AgentRegistryServer is the server API for AgentRegistry service.
 // All implementations must embed UnimplementedAgentRegistryServer
 // for forward compatibility.
@@ -255,6 +278,9 @@ type AgentRegistryServer interface {
 	ClaimHttpVerifications(context.Context, *ClaimHttpVerificationsRequest) (*ClaimHttpVerificationsResponse, error)
 	// ListUrlProposals derives URLs from the agent's reported IIS bindings, best first.
 	ListUrlProposals(context.Context, *ListUrlProposalsRequest) (*ListUrlProposalsResponse, error)
+	// ReadFleet reads what decides about servers' availability, in one consistent read: first the head with the evidence of both
+	// paths, then every server that has or had an agent. It is whole only if the stream ends well.
+	ReadFleet(*ReadFleetRequest, grpc.ServerStreamingServer[ReadFleetResponse]) error
 	mustEmbedUnimplementedAgentRegistryServer()
 }
 
@@ -306,6 +332,9 @@ func (UnimplementedAgentRegistryServer) ClaimHttpVerifications(context.Context, 
 }
 func (UnimplementedAgentRegistryServer) ListUrlProposals(context.Context, *ListUrlProposalsRequest) (*ListUrlProposalsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListUrlProposals not implemented")
+}
+func (UnimplementedAgentRegistryServer) ReadFleet(*ReadFleetRequest, grpc.ServerStreamingServer[ReadFleetResponse]) error {
+	return status.Error(codes.Unimplemented, "method ReadFleet not implemented")
 }
 func (UnimplementedAgentRegistryServer) mustEmbedUnimplementedAgentRegistryServer() {}
 func (UnimplementedAgentRegistryServer) testEmbeddedByValue()                       {}
@@ -580,6 +609,17 @@ func _AgentRegistry_ListUrlProposals_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AgentRegistry_ReadFleet_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ReadFleetRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(AgentRegistryServer).ReadFleet(m, &grpc.GenericServerStream[ReadFleetRequest, ReadFleetResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type AgentRegistry_ReadFleetServer = grpc.ServerStreamingServer[ReadFleetResponse]
+
 // AgentRegistry_ServiceDesc is the grpc.ServiceDesc for AgentRegistry service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -644,16 +684,21 @@ var AgentRegistry_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _AgentRegistry_ListUrlProposals_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "ReadFleet",
+			Handler:       _AgentRegistry_ReadFleet_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "commandcenter/registry/v1/registry.proto",
 }
 
 const (
-	ServerCatalog_ListServers_FullMethodName    = "/commandcenter.registry.v1.ServerCatalog/ListServers"
-	ServerCatalog_GetServer_FullMethodName      = "/commandcenter.registry.v1.ServerCatalog/GetServer"
-	ServerCatalog_CreateServer_FullMethodName   = "/commandcenter.registry.v1.ServerCatalog/CreateServer"
-	ServerCatalog_UpdateServer_FullMethodName   = "/commandcenter.registry.v1.ServerCatalog/UpdateServer"
-	ServerCatalog_ListOfflineLog_FullMethodName = "/commandcenter.registry.v1.ServerCatalog/ListOfflineLog"
+	ServerCatalog_ListServers_FullMethodName  = "/commandcenter.registry.v1.ServerCatalog/ListServers"
+	ServerCatalog_GetServer_FullMethodName    = "/commandcenter.registry.v1.ServerCatalog/GetServer"
+	ServerCatalog_CreateServer_FullMethodName = "/commandcenter.registry.v1.ServerCatalog/CreateServer"
+	ServerCatalog_UpdateServer_FullMethodName = "/commandcenter.registry.v1.ServerCatalog/UpdateServer"
 )
 
 // ServerCatalogClient is the client API for ServerCatalog service.
@@ -670,8 +715,6 @@ type ServerCatalogClient interface {
 	CreateServer(ctx context.Context, in *CreateServerRequest, opts ...grpc.CallOption) (*CreateServerResponse, error)
 	// UpdateServer changes Name, Url, Type or Active; a linked server's Name in case only.
 	UpdateServer(ctx context.Context, in *UpdateServerRequest, opts ...grpc.CallOption) (*UpdateServerResponse, error)
-	// ListOfflineLog reads a server's offline log, newest first.
-	ListOfflineLog(ctx context.Context, in *ListOfflineLogRequest, opts ...grpc.CallOption) (*ListOfflineLogResponse, error)
 }
 
 type serverCatalogClient struct {
@@ -722,16 +765,6 @@ func (c *serverCatalogClient) UpdateServer(ctx context.Context, in *UpdateServer
 	return out, nil
 }
 
-func (c *serverCatalogClient) ListOfflineLog(ctx context.Context, in *ListOfflineLogRequest, opts ...grpc.CallOption) (*ListOfflineLogResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ListOfflineLogResponse)
-	err := c.cc.Invoke(ctx, ServerCatalog_ListOfflineLog_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
 // ServerCatalogServer is the server API for ServerCatalog service.
 // All implementations must embed UnimplementedServerCatalogServer
 // for forward compatibility.
@@ -746,8 +779,6 @@ type ServerCatalogServer interface {
 	CreateServer(context.Context, *CreateServerRequest) (*CreateServerResponse, error)
 	// UpdateServer changes Name, Url, Type or Active; a linked server's Name in case only.
 	UpdateServer(context.Context, *UpdateServerRequest) (*UpdateServerResponse, error)
-	// ListOfflineLog reads a server's offline log, newest first.
-	ListOfflineLog(context.Context, *ListOfflineLogRequest) (*ListOfflineLogResponse, error)
 	mustEmbedUnimplementedServerCatalogServer()
 }
 
@@ -769,9 +800,6 @@ func (UnimplementedServerCatalogServer) CreateServer(context.Context, *CreateSer
 }
 func (UnimplementedServerCatalogServer) UpdateServer(context.Context, *UpdateServerRequest) (*UpdateServerResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateServer not implemented")
-}
-func (UnimplementedServerCatalogServer) ListOfflineLog(context.Context, *ListOfflineLogRequest) (*ListOfflineLogResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method ListOfflineLog not implemented")
 }
 func (UnimplementedServerCatalogServer) mustEmbedUnimplementedServerCatalogServer() {}
 func (UnimplementedServerCatalogServer) testEmbeddedByValue()                       {}
@@ -866,24 +894,6 @@ func _ServerCatalog_UpdateServer_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
-func _ServerCatalog_ListOfflineLog_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ListOfflineLogRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(ServerCatalogServer).ListOfflineLog(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: ServerCatalog_ListOfflineLog_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ServerCatalogServer).ListOfflineLog(ctx, req.(*ListOfflineLogRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
 // ServerCatalog_ServiceDesc is the grpc.ServiceDesc for ServerCatalog service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -906,10 +916,6 @@ var ServerCatalog_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UpdateServer",
 			Handler:    _ServerCatalog_UpdateServer_Handler,
-		},
-		{
-			MethodName: "ListOfflineLog",
-			Handler:    _ServerCatalog_ListOfflineLog_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
