@@ -25,18 +25,22 @@ import (
 )
 
 type clients struct {
+	address string
 	agents  registryv1.AgentRegistryClient
 	servers registryv1.ServerCatalogClient
 	health  healthv1.HealthClient
 }
 
 // serve runs a registry on a fresh SQLite file until the test ends.
-func serve(t testing.TB) clients {
+func serve(t testing.TB, changes ...func(*registry.Config)) clients {
 	t.Helper()
 	cfg := registry.DefaultConfig()
 	cfg.GRPC.Listen, cfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	cfg.Database.URL, cfg.Database.Migrate = config.Secret("sqlite:"+filepath.Join(t.TempDir(), "fleet.db")), true
 	cfg.Logger = slog.New(slog.DiscardHandler)
+	for _, change := range changes {
+		change(&cfg)
+	}
 	ready, ended := make(chan registry.Endpoints, 1), make(chan error, 1)
 	cfg.Ready = func(e registry.Endpoints) { ready <- e }
 	ctx, cancel := context.WithCancel(context.Background())
@@ -58,7 +62,7 @@ func serve(t testing.TB) clients {
 			t.Error("Run: ", err)
 		}
 	})
-	return clients{registryv1.NewAgentRegistryClient(connection), registryv1.NewServerCatalogClient(connection), healthv1.NewHealthClient(connection)}
+	return clients{endpoints.GRPC, registryv1.NewAgentRegistryClient(connection), registryv1.NewServerCatalogClient(connection), healthv1.NewHealthClient(connection)}
 }
 
 func beats(names ...string) *registryv1.RecordHeartbeatsRequest {

@@ -7,35 +7,35 @@ const (
 	servers = "/commandcenter.registry.v1.ServerCatalog/"
 )
 
-// Quiet names the calls that our own services make many times a second.
+// Quiet names the calls that our own services make all the time.
 func Quiet() []string {
-	return []string{agents + "RecordHeartbeats", agents + "ReportIngestEvidence", agents + "GetAgent", agents + "ClaimHttpVerifications"}
+	return []string{agents + "RecordHeartbeats", agents + "ReportIngestEvidence", agents + "GetAgent", agents + "ClaimHttpVerifications", agents + "ReadFleet"}
 }
 
 // Policy says which of our services may call what. An admin, who holds a token for repairs by hand, may call everything.
 func Policy() authn.Policy {
 	heartbeats := []authn.Role{authn.Heartbeat, authn.Admin}
-	reads := []authn.Role{authn.Gateway, authn.Availability, authn.Admin}
-	writes := []authn.Role{authn.Gateway, authn.Admin}
+	availability := []authn.Role{authn.Availability, authn.Admin}
+	operators := []authn.Role{authn.Gateway, authn.Admin} // the gateway says itself which operator may do what
 	return authn.Policy{
 		agents + "RecordHeartbeats":        heartbeats,
 		agents + "ReportIngestEvidence":    heartbeats,
-		agents + "GetAgent":                reads,
-		agents + "ListAgents":              reads,
-		agents + "ListUrlProposals":        reads,
-		agents + "AddAgent":                writes,
-		agents + "AcceptAgent":             writes,
-		agents + "BatchAcceptAgents":       writes,
-		agents + "RejectAgent":             writes,
-		agents + "UpdateAgent":             writes,
-		agents + "RemoveAgent":             writes,
-		agents + "ResolveIdentityConflict": writes,
-		agents + "RecordHttpVerification":  writes,
-		agents + "ClaimHttpVerifications":  writes,
-		servers + "ListServers":            reads,
-		servers + "GetServer":              reads,
-		servers + "ListOfflineLog":         reads,
-		servers + "CreateServer":           writes,
-		servers + "UpdateServer":           writes,
+		agents + "ReadFleet":               availability,
+		agents + "GetAgent":                operators,
+		agents + "ListAgents":              operators,
+		agents + "ListUrlProposals":        operators,
+		agents + "AddAgent":                operators,
+		agents + "AcceptAgent":             operators,
+		agents + "BatchAcceptAgents":       operators,
+		agents + "RejectAgent":             operators,
+		agents + "UpdateAgent":             operators,
+		agents + "RemoveAgent":             operators,
+		agents + "ResolveIdentityConflict": operators,
+		agents + "RecordHttpVerification":  operators,
+		agents + "ClaimHttpVerifications":  operators,
+		servers + "ListServers":            operators,
+		servers + "GetServer":              operators,
+		servers + "CreateServer":           operators,
+		servers + "UpdateServer":           operators,
 	}
 }

@@ -2,14 +2,9 @@ package rpc
 
 import (
 	"context"
-	"strconv"
 	"strings"
-	"time"
-
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
-	"github.com/commandcenter/fleet/services/internal/fault"
 	"github.com/commandcenter/fleet/services/registry/internal/store"
 )
 
@@ -90,54 +85,4 @@ func (s *Servers) UpdateServer(ctx context.Context, request *registryv1.UpdateSe
 		return nil, mapped(err, "")
 	}
 	return &registryv1.UpdateServerResponse{Server: serverMessage(server)}, nil
-}
-
-// ListOfflineLog reads a page of a server's offline log.
-func (s *Servers) ListOfflineLog(ctx context.Context, request *registryv1.ListOfflineLogRequest) (*registryv1.ListOfflineLogResponse, error) {
-	type question struct{ Name, Start, End string }
-	// Instants as numbers: the text of a protobuf message differs from build to build.
-	asked := question{request.GetName(), instantKey(request.GetStartAt()), instantKey(request.GetEndAt())}
-	limit, after, err := page(request.GetPageSize(), request.GetPageToken(), asked)
-	if err != nil {
-		return nil, err
-	}
-	startAt, endAt := optionalInstant(request.GetStartAt()), optionalInstant(request.GetEndAt())
-	if !startAt.IsZero() && !endAt.IsZero() && !startAt.Before(endAt) {
-		return nil, fault.Invalid("/endAt", "must be after startAt")
-	}
-	var from *store.LogCursor
-	if after != nil {
-		lastAt, err := time.Parse(time.RFC3339Nano, after.Sort)
-		if err != nil {
-			return nil, fault.Invalid("/pageToken", "%v", store.ErrToken)
-		}
-		from = &store.LogCursor{LastAt: lastAt, Shown: int(after.Key)}
-	}
-	entries, more, err := s.Store.OfflineLog(ctx, request.GetName(), startAt, endAt, limit, from)
-	if err != nil {
-		return nil, mapped(err, "")
-	}
-	response := &registryv1.ListOfflineLogResponse{}
-	for _, at := range entries {
-		response.Entries = append(response.Entries, &registryv1.OfflineLogEntry{CreatedAt: timestamppb.New(at)})
-	}
-	if more != nil {
-		next := &store.Cursor{Sort: more.LastAt.Format(time.RFC3339Nano), Key: int64(more.Shown)}
-		response.NextPageToken, err = next.Token(asked)
-	}
-	return response, err
-}
-
-func instantKey(at *timestamppb.Timestamp) string {
-	if at == nil {
-		return ""
-	}
-	return strconv.FormatInt(at.GetSeconds(), 10) + "." + strconv.FormatInt(int64(at.GetNanos()), 10)
-}
-
-func optionalInstant(at *timestamppb.Timestamp) time.Time {
-	if !at.IsValid() || at == nil {
-		return time.Time{}
-	}
-	return at.AsTime()
 }

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"database/sql"
 	"fmt"
 	"path/filepath"
 	"syscall"
@@ -87,5 +88,50 @@ func BenchmarkRecordHeartbeats(b *testing.B) {
 				b.ReportMetric(0, "ns/op")
 			})
 		}
+	}
+}
+
+// linkedFleet fills a fresh SQLite file with agents that are all linked.
+func linkedFleet(b *testing.B, agents int) *store.Store {
+	path := filepath.Join(b.TempDir(), "fleet.db")
+	opened, err := store.Open("sqlite:"+path, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = opened.Close() })
+	if _, _, err := opened.Migrate(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	for _, beats := range round(b, agents, 1000, 1, time.Now().UTC().Truncate(time.Millisecond)) {
+		if _, rejected, err := opened.RecordHeartbeats(b.Context(), beats); err != nil || len(rejected) > 0 {
+			b.Fatal(err, rejected)
+		}
+	}
+	raw, err := sql.Open("sqlite", "file:"+path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer raw.Close()
+	if _, err := raw.ExecContext(b.Context(), `UPDATE TblAgent SET RegistrationState = 2, ServerKey = 1 + (AgentKey * 7919) % (SELECT COUNT(*) FROM TblAgent),
+		HttpBaseUrl = 'https://' || Name || '.example.test:8443', HttpVerification = 1, IisBindings = hex(randomblob(500))`); err != nil {
+		b.Fatal(err)
+	}
+	return opened
+}
+
+// BenchmarkFleet is one read of everything that a sweep of availability needs.
+func BenchmarkFleet(b *testing.B) {
+	for _, agents := range []int{1_000, 10_000, 100_000} {
+		b.Run(fmt.Sprintf("agents=%d", agents), func(b *testing.B) {
+			opened := linkedFleet(b, agents)
+			cpuBefore, reads := cpuTime(b), 0
+			for b.Loop() {
+				if fleet, err := opened.Fleet(b.Context()); err != nil || len(fleet.Servers) != agents {
+					b.Fatal(len(fleet.Servers), err)
+				}
+				reads++
+			}
+			b.ReportMetric((cpuTime(b)-cpuBefore).Seconds()/float64(reads), "cpu-s/read")
+		})
 	}
 }

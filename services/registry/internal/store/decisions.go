@@ -96,6 +96,9 @@ func (s *Store) Add(ctx context.Context, name enrollment.Name, baseURL string, c
 			named("serverKey", server.Key), named("actor", actor), named("now", sqldb.Text(at))); err != nil {
 			return err
 		}
+		if err := moveLink(ctx, tx, name.Spelling, 0, server.Key); err != nil {
+			return err
+		}
 		agent, err = readAgent(ctx, tx, name)
 		return err
 	})
@@ -136,7 +139,10 @@ func (s *Store) Remove(ctx context.Context, name enrollment.Name, etag string) e
 		if err := allow(current, enrollment.Remove); err != nil {
 			return err
 		}
-		return changed(tx.Exec(ctx, "remove_agent", named("agentKey", current.Key), named("version", current.DecisionVersion)))
+		if err := changed(tx.Exec(ctx, "remove_agent", named("agentKey", current.Key), named("version", current.DecisionVersion))); err != nil {
+			return err
+		}
+		return moveLink(ctx, tx, current.Name, current.ServerKey, 0)
 	})
 }
 
@@ -175,8 +181,12 @@ func allow(agent Agent, verb enrollment.Verb) error {
 }
 
 func decide(ctx context.Context, tx *sqldb.Tx, agent Agent, state enrollment.State, serverKey int64, actor string) error {
-	return changed(tx.Exec(ctx, "decide", named("agentKey", agent.Key), named("version", agent.DecisionVersion),
+	err := changed(tx.Exec(ctx, "decide", named("agentKey", agent.Key), named("version", agent.DecisionVersion),
 		named("state", int(state)), named("serverKey", sqldb.Null(serverKey)), named("actor", actor)))
+	if err != nil {
+		return err
+	}
+	return moveLink(ctx, tx, agent.Name, agent.ServerKey, serverKey)
 }
 
 // changed makes a conflict of an update that found its row changed meanwhile: the whole is run again, and the etag tells. More

@@ -88,6 +88,11 @@ type proof struct {
 	canary, oldest any
 }
 
+// healthy tells whether the consumer is heard and proves itself.
+func (p *proof) healthy(at time.Time) bool { return p.fresh(at) && !p.since.IsZero() }
+
+func (p *proof) fresh(at time.Time) bool { return at.Sub(p.alive.Time) < evidenceLifetime }
+
 func (p *proof) dest() []any { return []any{&p.alive, &p.since, &p.canary, &p.oldest} }
 
 func readHealth(ctx context.Context, tx *sqldb.Tx, path enrollment.Path, at time.Time) (Health, error) {
@@ -104,17 +109,16 @@ func readHealth(ctx context.Context, tx *sqldb.Tx, path enrollment.Path, at time
 // with takes one more consumer into account. A path is healthy while at least one proves itself; since when, the longest of them
 // tells.
 func (h Health) with(p proof, at time.Time) Health {
-	fresh := at.Sub(p.alive.Time) < evidenceLifetime
 	switch {
 	case p.alive.IsZero():
-	case fresh && !p.since.IsZero():
+	case p.healthy(at):
 		if !h.Healthy || p.since.Before(h.Since) {
 			return Health{Healthy: true, Since: p.since.Time}
 		}
 	case h.Healthy:
-	case fresh && p.canary == nil:
+	case p.fresh(at) && p.canary == nil:
 		h.Detail = "a consumer reports, but no canary came back through it"
-	case fresh:
+	case p.fresh(at):
 		h.Detail = "a consumer reports, but its backlog is too old or cannot be read"
 	default:
 		h.Detail = fmt.Sprintf("no consumer of heartbeats reported within %s", evidenceLifetime)

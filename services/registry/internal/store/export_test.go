@@ -4,6 +4,7 @@ import (
 	"context"
 	"io/fs"
 	"maps"
+	"time"
 
 	"github.com/commandcenter/fleet/services/internal/sqldb"
 )
@@ -62,3 +63,21 @@ func With(args map[string]any, name string, value any) map[string]any {
 
 // Changed is what decides whether an update lost its race.
 var Changed = changed
+
+// Proof is one consumer's row of evidence.
+type Proof struct {
+	Alive, Since   time.Time
+	Canary, Oldest any
+}
+
+// EvidenceOf is what the proofs of a path's consumers say together.
+func EvidenceOf(at time.Time, proofs ...Proof) PathEvidence {
+	var rows []proof
+	for _, p := range proofs {
+		rows = append(rows, proof{sqldb.Time{Time: p.Alive}, sqldb.Time{Time: p.Since}, p.Canary, p.Oldest})
+	}
+	return PathEvidence{}.with(rows, at)
+}
+
+// EachOnce is what becomes of servers that were read twice.
+var EachOnce = eachOnce

@@ -197,43 +197,6 @@ func TestASchemaOfAnotherVersionIsRefused(t *testing.T) {
 	}
 }
 
-func TestOfflineLogPagesStandStillWhileItGrows(t *testing.T) {
-	s, raw := onSQLite(t)
-	run(t, raw, `INSERT INTO TblServer (Name) VALUES ('BM-1')`)
-	server, err := s.Server(t.Context(), "BM-1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	insert := func(second int) {
-		run(t, raw, fmt.Sprintf(`INSERT INTO TblServerOfflineLog VALUES (%d, '%s')`, server.Key, at(second).Format("2006-01-02T15:04:05.000Z")))
-	}
-	for i := range 23 {
-		insert(i / 4 * 4) // several of one instant
-	}
-	var seen []time.Time
-	var after *store.LogCursor
-	for pages := 0; ; pages++ {
-		entries, next, err := s.OfflineLog(t.Context(), "bm-1", time.Time{}, time.Time{}, 5, after)
-		if err != nil {
-			t.Fatal(err)
-		}
-		seen = append(seen, entries...)
-		if next == nil {
-			break
-		}
-		after = next
-		insert(1000 + pages)
-	}
-	if len(seen) != 23 {
-		t.Fatalf("%d of 23 entries seen", len(seen))
-	}
-	for i, entry := range seen {
-		if want := at((22 - i) / 4 * 4); !entry.Equal(want) {
-			t.Fatalf("entry %d is %s, want %s", i, entry, want)
-		}
-	}
-}
-
 func TestAnIdentityConflictThatIsResolvedStaysResolved(t *testing.T) {
 	s := open(t)
 	for i := range 5 {

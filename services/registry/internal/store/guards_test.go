@@ -195,14 +195,3 @@ func TestI2_ALateVerificationTellsNothingNewer(t *testing.T) {
 		}
 	}
 }
-
-func TestOfflineLogInTSQLIsReadInMillisecondsThroughout(t *testing.T) {
-	statements, err := sqldb.Statements(store.Statements(), sqldb.SQLServer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := statements["offline_log"]
-	if cut := strings.ReplaceAll(text, "CAST(CreateDate AS datetime2(3))", ""); cut == text || strings.Contains(cut, "CreateDate") {
-		t.Fatalf("an entry between two milliseconds would be lost between two pages:\n%s", text)
-	}
-}

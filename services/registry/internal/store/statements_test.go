@@ -76,40 +76,42 @@ func checkTSQL(t *testing.T, text string) error {
 	if count == 0 {
 		return fmt.Errorf("no statement")
 	}
-	return noNonsense(reflect.ValueOf(script))
+	var found error
+	walk(reflect.ValueOf(script), func(node any) {
+		switch node := node.(type) {
+		case *ast.ExecuteStatement:
+			if called := procedureOf(node); called != "sp_getapplock" {
+				found = fmt.Errorf("it is taken for a call of %q", called)
+			}
+		case *ast.LabelStatement:
+			found = fmt.Errorf("it is taken for a %T", node)
+		}
+	})
+	return found
 }
 
-func noNonsense(value reflect.Value) error {
+// walk visits every node of a syntax tree.
+func walk(value reflect.Value, visit func(node any)) {
 	switch value.Kind() {
-	case reflect.Interface, reflect.Pointer:
+	case reflect.Interface:
+		walk(value.Elem(), visit)
+	case reflect.Pointer:
 		if value.IsNil() {
-			return nil
+			return
 		}
 		if value.CanInterface() {
-			switch node := value.Interface().(type) {
-			case *ast.ExecuteStatement:
-				if called := procedureOf(node); called != "sp_getapplock" {
-					return fmt.Errorf("it is taken for a call of %q", called)
-				}
-			case *ast.LabelStatement:
-				return fmt.Errorf("it is taken for a %T", node)
-			}
+			visit(value.Interface())
 		}
-		return noNonsense(value.Elem())
+		walk(value.Elem(), visit)
 	case reflect.Struct:
 		for i := range value.NumField() {
-			if err := noNonsense(value.Field(i)); err != nil {
-				return err
-			}
+			walk(value.Field(i), visit)
 		}
 	case reflect.Slice:
 		for i := range value.Len() {
-			if err := noNonsense(value.Index(i)); err != nil {
-				return err
-			}
+			walk(value.Index(i), visit)
 		}
 	}
-	return nil
 }
 
 func procedureOf(call *ast.ExecuteStatement) string {

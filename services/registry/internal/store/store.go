@@ -64,7 +64,7 @@ func (s *Store) Migrate(ctx context.Context) (before, after int64, err error) {
 	return s.db.Migrate(ctx, Migrations())
 }
 
-// Check refuses a schema of another version, and legacy tables that lack what we use.
+// Check refuses a schema of another version, and a TblServer that lacks what we use.
 func (s *Store) Check(ctx context.Context) error {
 	if err := s.db.CheckSchema(ctx, Migrations()); err != nil {
 		return err
@@ -77,21 +77,14 @@ var (
 	wholeNumber = []string{"int", "bigint", "smallint", "integer"}
 	text        = []string{"nvarchar", "varchar", "nchar", "char", "text", "ntext"}
 	flag        = []string{"bit", "int", "integer", "boolean", "tinyint"}
-	instant     = []string{"datetime", "smalldatetime", "date", "text"}
 )
 
+// legacy are the columns of TblServer that are used.
 var legacy = []struct {
-	table, column string
-	types         []string
+	column string
+	types  []string
 }{
-	{"TblServer", "ServerKey", wholeNumber},
-	{"TblServer", "Name", text},
-	{"TblServer", "Url", text},
-	{"TblServer", "Type", text},
-	{"TblServer", "Active", flag},
-	{"TblServer", "Online", flag},
-	{"TblServerOfflineLog", "ServerKey", wholeNumber},
-	{"TblServerOfflineLog", "CreateDate", instant},
+	{"ServerKey", wholeNumber}, {"Name", text}, {"Url", text}, {"Type", text}, {"Active", flag}, {"Online", flag},
 }
 
 type column struct {
@@ -99,61 +92,53 @@ type column struct {
 	required bool // not null, without a default
 }
 
-// checkLegacy names what is missing from the tables another codebase owns, and what a new server row would need.
+// checkLegacy names what is missing from TblServer, which another codebase owns, and what a new row of it would need.
 func (s *Store) checkLegacy(ctx context.Context) error {
-	tables := map[string]map[string]column{}
+	columns := map[string]column{}
 	err := s.db.View(ctx, func(tx *sqldb.Tx) error {
-		for _, table := range []string{"TblServer", "TblServerOfflineLog"} {
-			columns := map[string]column{}
-			err := tx.Rows(ctx, "columns", func(scan func(...any) error) error {
-				var name, kind string
-				var required sqldb.Int
-				if err := scan(&name, &kind, &required); err != nil {
-					return err
-				}
-				columns[strings.ToLower(name)] = column{kind, required == 1}
-				return nil
-			}, named("table", table))
-			if err != nil {
+		return tx.Rows(ctx, "columns", func(scan func(...any) error) error {
+			var name, kind string
+			var required sqldb.Int
+			if err := scan(&name, &kind, &required); err != nil {
 				return err
 			}
-			tables[table] = columns
-		}
-		return nil
+			columns[strings.ToLower(name)] = column{kind, required == 1}
+			return nil
+		}, named("table", "TblServer"))
 	})
 	if err != nil {
 		return err
 	}
-	return s.missing(tables)
+	return s.missing(columns)
 }
 
-func (s *Store) missing(tables map[string]map[string]column) error {
+func (s *Store) missing(columns map[string]column) error {
 	var problems []string
 	used := map[string]bool{}
 	for _, need := range legacy {
-		found, ok := tables[need.table][strings.ToLower(need.column)]
+		found, ok := columns[strings.ToLower(need.column)]
 		switch {
 		case !ok:
-			problems = append(problems, fmt.Sprintf("%s.%s is missing", need.table, need.column))
+			problems = append(problems, fmt.Sprintf("TblServer.%s is missing", need.column))
 		case !hasPrefix(found.kind, need.types):
-			problems = append(problems, fmt.Sprintf("%s.%s is %s, expected one of %v", need.table, need.column, found.kind, need.types))
+			problems = append(problems, fmt.Sprintf("TblServer.%s is %s, expected one of %v", need.column, found.kind, need.types))
 		}
-		used[need.table+"."+strings.ToLower(need.column)] = true
+		used[strings.ToLower(need.column)] = true
 	}
 	given := map[string]bool{}
 	for name := range s.defaults {
 		given[strings.ToLower(name)] = true
-		if _, ok := tables["TblServer"][strings.ToLower(name)]; !ok || used["TblServer."+strings.ToLower(name)] {
+		if _, ok := columns[strings.ToLower(name)]; !ok || used[strings.ToLower(name)] {
 			problems = append(problems, fmt.Sprintf("database.serverDefaults.%s is not a column of TblServer that needs a default", name))
 		}
 	}
-	for name, column := range tables["TblServer"] {
-		if column.required && !used["TblServer."+name] && !given[name] {
+	for name, column := range columns {
+		if column.required && !used[name] && !given[name] {
 			problems = append(problems, fmt.Sprintf("TblServer.%s requires a value and has no default: give one as database.serverDefaults.%s", name, name))
 		}
 	}
 	if len(problems) > 0 {
-		return fmt.Errorf("the server tables cannot be used: %s", strings.Join(problems, "; "))
+		return fmt.Errorf("TblServer cannot be used: %s", strings.Join(problems, "; "))
 	}
 	return nil
 }

@@ -1,0 +1,10 @@
+SELECT 1 AS Kind, 0 AS ItemKey, strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS FirstAt, NULL AS SecondAt, NULL AS FirstNumber, NULL AS SecondNumber, NULL AS AgentName, NULL AS HttpBaseUrl
+UNION ALL
+SELECT 2, e.Path, e.AliveAt, e.HealthySince, e.CanaryRoundTripMs, e.OldestMessageAgeMs, NULL, NULL
+FROM TblIngestEvidence e
+UNION ALL
+SELECT 3, COALESCE(a.ServerKey, 0), a.LastBusHeartbeatAt, a.LastDirectHeartbeatAt, a.RegistrationState, a.HttpVerification, a.Name, a.HttpBaseUrl
+FROM TblAgent a
+UNION ALL
+SELECT 4, f.ServerKey, NULL, NULL, NULL, NULL, f.AgentName, NULL
+FROM TblFormerLink f;

@@ -1,0 +1,1 @@
+DELETE FROM TblFormerLink WHERE ServerKey = @serverKey;

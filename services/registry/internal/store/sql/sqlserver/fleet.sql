@@ -1,0 +1,11 @@
+SELECT 1 AS Kind, CAST(0 AS bigint) AS ItemKey, CAST(SYSUTCDATETIME() AS datetime2(3)) AS FirstAt, CAST(NULL AS datetime2(3)) AS SecondAt,
+       CAST(NULL AS bigint) AS FirstNumber, CAST(NULL AS bigint) AS SecondNumber, CAST(NULL AS nvarchar(128)) AS AgentName, CAST(NULL AS nvarchar(2048)) AS HttpBaseUrl
+UNION ALL
+SELECT 2, CAST(e.Path AS bigint), e.AliveAt, e.HealthySince, e.CanaryRoundTripMs, e.OldestMessageAgeMs, CAST(NULL AS nvarchar(128)), CAST(NULL AS nvarchar(2048))
+FROM dbo.TblIngestEvidence e
+UNION ALL
+SELECT 3, CAST(COALESCE(a.ServerKey, 0) AS bigint), a.LastBusHeartbeatAt, a.LastDirectHeartbeatAt, CAST(a.RegistrationState AS bigint), CAST(a.HttpVerification AS bigint), a.Name, a.HttpBaseUrl
+FROM dbo.TblAgent a
+UNION ALL
+SELECT 4, CAST(f.ServerKey AS bigint), CAST(NULL AS datetime2(3)), CAST(NULL AS datetime2(3)), CAST(NULL AS bigint), CAST(NULL AS bigint), f.AgentName, CAST(NULL AS nvarchar(2048))
+FROM dbo.TblFormerLink f;

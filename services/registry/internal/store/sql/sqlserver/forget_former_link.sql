@@ -1,0 +1,1 @@
+DELETE FROM dbo.TblFormerLink WHERE ServerKey = @serverKey;

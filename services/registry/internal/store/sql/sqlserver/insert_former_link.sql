@@ -1,0 +1,1 @@
+INSERT INTO dbo.TblFormerLink (ServerKey, AgentName, EndedAt) VALUES (@serverKey, @agent, SYSUTCDATETIME());
