@@ -46,9 +46,12 @@ func (b Brake) next(c Crowd, e Evidence, blind bool, now time.Time, sweepInterva
 	case !c.mass() && b.Order != Hold:
 		return Brake{}
 	case b.Since.IsZero():
+		if b.Order == Apply { // given for a mass that was over before it was obeyed: this one nobody has seen
+			b.Order = NoOrder
+		}
 		return Brake{Since: now, JudgedAt: now, Order: b.Order}
-	case !c.mass() || blind || e.HealthySince.After(b.JudgedAt):
-		// A gap between two sweeps, unseen by both, disproves as well.
+	case !c.mass() || blind || e.HealthySince.After(b.JudgedAt) || now.Before(b.JudgedAt):
+		// A gap between two sweeps, unseen by both, disproves as well; and so does a clock that went back, as after a failover.
 		b.Proofs, b.JudgedAt = 0, now
 	case now.Sub(b.JudgedAt) < sweepInterval/2:
 		// A new holder sweeps at once: that proves no more than the sweep before.
@@ -62,14 +65,18 @@ func (b Brake) next(c Crowd, e Evidence, blind bool, now time.Time, sweepInterva
 func crowds(servers []Server, now time.Time, maxAge time.Duration) PerPath[Crowd] {
 	var counted PerPath[Crowd]
 	for _, s := range servers {
-		if !s.BenefitManager || !s.Online || s.Maintenance || !s.Agent.heard() {
-			continue
-		}
-		path, at := s.Agent.newest()
-		counted[path].Online++
-		if now.Sub(at) >= maxAge/2 {
-			counted[path].Silent++
-		}
+		s.countIn(&counted, now, maxAge)
 	}
 	return counted
+}
+
+func (s Server) countIn(counted *PerPath[Crowd], now time.Time, maxAge time.Duration) {
+	if !s.BenefitManager || !s.Online || s.Maintenance || !s.Agent.heard() {
+		return
+	}
+	path, at := s.Agent.newest()
+	counted[path].Online++
+	if now.Sub(at) >= maxAge/2 {
+		counted[path].Silent++
+	}
 }

@@ -85,6 +85,18 @@ func TestI11_HastySweepsProveNothing(t *testing.T) {
 	expectOnline(t, f, 100, "7 sweeps in 7 s")
 }
 
+// A clock that went back must neither hold for ever nor count as proof.
+func TestI11_BrakeSurvivesAClockThatGoesBack(t *testing.T) {
+	f := mass(t)
+	f.in.State[Bus].Brake = Brake{Since: step(0), Proofs: 2, JudgedAt: step(0).Add(24 * time.Hour)}
+	for i := range 3 {
+		f.sweep(step(i + 1))
+		expectOnline(t, f, 100, "the proof starts anew")
+	}
+	f.sweep(step(4))
+	expectOnline(t, f, 40, "proven by the new clock")
+}
+
 func TestI11_OperatorAppliesOrHolds(t *testing.T) {
 	f := mass(t)
 	f.sweep(step(0))
@@ -103,6 +115,16 @@ func TestI11_OperatorAppliesOrHolds(t *testing.T) {
 	if out := f.sweep(step(23)); out.State[Bus].Brake.Order != NoOrder {
 		t.Fatal("applying outlived the mass")
 	}
+}
+
+// The mass that an operator saw ended while the order was on its way; the next one is not meant by it.
+func TestI11_ApplyIsForAMassThatWasSeen(t *testing.T) {
+	f := mass(t)
+	f.in.State[Bus].Brake.Order = Apply
+	if out := f.sweep(step(0)); out.State[Bus].Brake.Order != NoOrder {
+		t.Error("the order waits for a mass nobody has seen")
+	}
+	expectOnline(t, f, 100, "braked")
 }
 
 func TestI11_HoldNeedsNoMass(t *testing.T) {

@@ -42,8 +42,8 @@ type PathState struct {
 // PathStatus is a path in this sweep. It is frozen if Blind says why, since State's FrozenSince.
 type PathStatus struct {
 	Blind  Blindness
-	Braked bool // also while frozen
-	Crowd  Crowd
+	Braked bool  // also while frozen
+	Crowd  Crowd // as the sweep leaves it
 }
 
 // Holding is why a transition to offline was held.
@@ -97,10 +97,17 @@ func Sweep(in Input) Outcomes {
 	distrust(servers)
 	var out Outcomes
 	out.judgePaths(in, servers)
+	var left PerPath[Crowd] // once the sweep's own changes are made
 	for _, s := range servers {
 		if s.BenefitManager {
-			out.add(s, out.decide(s, in))
+			status := out.decide(s, in)
+			out.add(s, status)
+			s.Online = status.Online
+			s.countIn(&left, in.Now, in.Limits.MaxAge)
 		}
+	}
+	for path := range out.Paths {
+		out.Paths[path].Crowd = left[path]
 	}
 	return out
 }
@@ -108,14 +115,18 @@ func Sweep(in Input) Outcomes {
 // judgePaths comes before any server is turned offline, so that a total loss is seen whole.
 func (out *Outcomes) judgePaths(in Input, servers []Server) {
 	var counted PerPath[Crowd]
+	var used PerPath[bool]
 	if in.RegistryAnswered {
-		counted = crowds(servers, in.Now, in.Limits.MaxAge)
+		counted, used = crowds(servers, in.Now, in.Limits.MaxAge), pathsUsed(servers)
 	}
 	for p := range pathCount {
 		was, blind := in.State[p], NoRegistry
 		next := was
 		if in.RegistryAnswered {
-			blind = in.Evidence[p].blindness(in.Now, in.Limits)
+			blind = NotBlind
+			if used[p] {
+				blind = in.Evidence[p].blindness(in.Now, in.Limits)
+			}
 			next.Brake = was.Brake.next(counted[p], in.Evidence[p], blind != NotBlind, in.Now, in.Limits.SweepInterval)
 		} else {
 			next.Brake.Proofs, next.Brake.JudgedAt = 0, in.Now // the crowd is unknown: the brake stays, its proof starts anew
@@ -127,8 +138,19 @@ func (out *Outcomes) judgePaths(in Input, servers []Server) {
 			next.FrozenSince = in.Now
 		}
 		out.State[p] = next
-		out.Paths[p] = PathStatus{Blind: blind, Braked: next.Brake.holds(), Crowd: counted[p]}
+		out.Paths[p] = PathStatus{Blind: blind, Braked: next.Brake.holds()}
 	}
+}
+
+// pathsUsed are those that some server's agent was heard on. Nobody listens on another, and nothing is frozen by that.
+func pathsUsed(servers []Server) PerPath[bool] {
+	var used PerPath[bool]
+	for _, s := range servers {
+		for p, at := range s.Agent.HeardAt {
+			used[p] = used[p] || (s.BenefitManager && s.Agent.Registration == Accepted && !at.IsZero())
+		}
+	}
+	return used
 }
 
 // decide gives the status of one server.

@@ -266,3 +266,24 @@ func TestI11_IngestDownTenMinutes(t *testing.T) {
 		t.Fatalf("%d offline in the end, want the 3 that died", quiet)
 	}
 }
+
+// No agent was ever heard on the direct path, and nobody listens there: that is no blindness to tell people about.
+func TestAPathNobodyUsesIsNotFrozen(t *testing.T) {
+	f := newFleet(t, true, busAgents(3, ago(0))...)
+	f.in.Evidence[Direct] = Evidence{}
+	if out := f.sweepAsIs(epoch); out.Paths[Direct].Blind != NotBlind || !out.State[Direct].FrozenSince.IsZero() {
+		t.Errorf("%+v", out.Paths[Direct])
+	}
+	f.in.Servers[0].Agent = heardOn(Direct, ago(0))
+	if out := f.sweepAsIs(epoch); out.Paths[Direct].Blind != NoEvidence {
+		t.Errorf("%+v", out.Paths[Direct])
+	}
+}
+
+// What is shown of a path is as the sweep leaves it: who went offline is no silent online server any more.
+func TestCrowdIsShownAsTheSweepLeavesIt(t *testing.T) {
+	f := newFleet(t, true, append(busAgents(2, ago(2*time.Minute)), busAgents(8, ago(0))...)...)
+	if out := f.sweep(epoch); out.Paths[Bus].Crowd != (Crowd{Online: 8}) {
+		t.Errorf("%+v", out.Paths[Bus].Crowd)
+	}
+}

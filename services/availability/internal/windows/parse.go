@@ -84,7 +84,7 @@ func (s *series) parseRule(text string, first day) error {
 	if err != nil {
 		return err
 	}
-	s.rule = rule{freq: frequency(parts["FREQ"]), interval: 1, first: first, last: civil(maxYear, time.December, 31)}
+	s.rule = rule{freq: frequency(parts["FREQ"]), interval: 1, first: first, last: neverEnds}
 	switch s.rule.freq {
 	case daily, weekly, monthly:
 	default:

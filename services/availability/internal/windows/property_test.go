@@ -34,8 +34,8 @@ type ordinalDay struct {
 const planDays = 800
 
 func drawPlan(t *rapid.T) plan {
-	// Around the changes of 2026, so that they are met often.
-	day := rapid.SampledFrom([]string{"2026-03-01", "2026-03-28", "2026-04-04", "2026-08-30", "2026-10-03", "2026-10-25", "2024-01-31"}).Draw(t, "day")
+	// Around the changes of 2026, so that they are met often, and around the end of a leap year that zones reach by rule alone.
+	day := rapid.SampledFrom([]string{"2039-11-01", "2026-03-01", "2026-03-28", "2026-04-04", "2026-08-30", "2026-10-03", "2026-10-25", "2024-01-31"}).Draw(t, "day")
 	start, _ := time.Parse(time.DateOnly, day)
 	minute := rapid.OneOf(rapid.IntRange(0, 24*60-1), rapid.IntRange(0, 3*60), rapid.IntRange(23*60, 24*60-1)).Draw(t, "minute")
 	name := rapid.SampledFrom([]string{"Europe/Amsterdam", "America/New_York", "Australia/Lord_Howe", "America/Santiago", "Africa/Casablanca", "UTC"}).Draw(t, "zone")
@@ -197,6 +197,27 @@ func TestSameAsDayByDay(t *testing.T) {
 	})
 }
 
+func TestLastEndSameAsDayByDay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPlan(t)
+		all := p.occurrences()
+		w, err := Recur(p.recurrence())
+		if err != nil {
+			return // refused ones are compared above
+		}
+		got, ends := w.LastEnd()
+		endless := p.count == 0 && p.until.IsZero()
+		switch {
+		case ends == endless:
+			t.Fatalf("%+v: ends %v", p.recurrence(), ends)
+		case endless || p.count > len(all) || p.until.After(p.start.AddDate(0, 0, planDays-1)):
+			return // the plan does not see that far
+		case !got.Equal(all[len(all)-1].End):
+			t.Fatalf("%+v: ends %s, want %s", p.recurrence(), got, all[len(all)-1].End)
+		}
+	})
+}
+
 func compare(t *rapid.T, w Window, p plan, want []Occurrence, at time.Time) {
 	last := p.start.AddDate(0, 0, planDays-2) // want is complete up to here
 	var covering Occurrence
@@ -277,6 +298,11 @@ func FuzzRecur(f *testing.F) {
 		found := w.Occurrences(time.Time{}, 5)
 		if len(found) == 0 {
 			t.Fatal("never occurs, and is not refused")
+		}
+		if last, ends := w.LastEnd(); ends {
+			if _, active := w.Covering(last.Add(-1)); !active || w.firstEndingAfter(last) != (Occurrence{}) {
+				t.Fatalf("does not end at %s", last)
+			}
 		}
 		for i, o := range found {
 			if i > 0 && !o.Start.After(found[i-1].Start) {

@@ -66,6 +66,9 @@ const (
 	monthly frequency = "MONTHLY"
 )
 
+// neverEnds is the last day of a rule that has no other.
+var neverEnds = civil(maxYear, time.December, 31)
+
 // rule is a set of days. Time is cut in periods (a day, a week or a month),
 // numbered from the one that holds first; a rule takes every interval-th.
 type rule struct {
@@ -98,6 +101,21 @@ func (r rule) days(from day) iter.Seq[day] {
 				if !yield(d) {
 					return
 				}
+			}
+		}
+	}
+}
+
+// lastDay is the rule's last; false if it goes on to the last year. It looks back from where COUNT or UNTIL ended up.
+func (r rule) lastDay() (day, bool) {
+	if r.last >= neverEnds {
+		return 0, false
+	}
+	for n := r.periodOf(r.last); ; n-- {
+		start, length := r.period(n)
+		for i := length - 1; i >= 0; i-- {
+			if d := start + day(i); d >= r.first && d <= r.last && r.includes(d, i, length) {
+				return d, true
 			}
 		}
 	}

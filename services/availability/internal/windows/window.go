@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// MaxDuration is the longest that one occurrence of a recurring window lasts.
+	// MaxDuration is the longest that one occurrence of a window lasts.
 	MaxDuration = 7 * 24 * time.Hour
 	// Horizon is how far [Active] follows windows that keep meeting each other.
 	Horizon = 366 * 24 * time.Hour
@@ -50,7 +50,7 @@ type Window struct {
 }
 
 // Once returns the window [start, end). Both are in the years 1970 to 9998, and
-// end is after start; else the error is a [*FieldError].
+// end is after start by up to [MaxDuration]; else the error is a [*FieldError].
 func Once(start, end time.Time) (Window, error) {
 	start, end = start.UTC(), end.UTC()
 	switch {
@@ -60,6 +60,8 @@ func Once(start, end time.Time) (Window, error) {
 		return Window{}, refuse("end", "must be an instant in the years %d to %d", minYear, maxYear)
 	case !end.After(start):
 		return Window{}, refuse("end", "must be after start (%s)", start.Format(time.RFC3339Nano))
+	case end.Sub(start) > MaxDuration:
+		return Window{}, refuse("end", "must be at most 7 days after start, so by %s", start.Add(MaxDuration).Format(time.RFC3339Nano))
 	}
 	return Window{once: Occurrence{start, end}}, nil
 }
@@ -95,6 +97,19 @@ func (w Window) Covering(at time.Time) (o Occurrence, ok bool) {
 		o, ok = next, true
 	}
 	return o, ok
+}
+
+// LastEnd returns when the window ends for good (UTC); false if it has no end in
+// sight: a rule without COUNT or UNTIL, or one that reaches the year 9998.
+func (w Window) LastEnd() (at time.Time, ends bool) {
+	if w.series == nil {
+		return w.once.End, true
+	}
+	last, ends := w.series.rule.lastDay()
+	if !ends {
+		return time.Time{}, false
+	}
+	return w.series.start(last).Add(w.duration).UTC(), true
 }
 
 // endingAfter yields, in order, the occurrences in progress at t and those to come.

@@ -41,6 +41,20 @@ func starts(found []Occurrence) string {
 	return strings.Join(texts, " ")
 }
 
+// weeks are so many one-off windows of a week, each beginning where the one before ends.
+func weeks(t *testing.T, start string, count int) []Window {
+	t.Helper()
+	var found []Window
+	for at := utc(start); len(found) < count; at = at.Add(MaxDuration) {
+		w, err := Once(at, at.Add(MaxDuration))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, w)
+	}
+	return found
+}
+
 var epoch = time.Unix(0, 0)
 
 // The first occurrences, in zone, around what zones do to the wall clock.
@@ -60,6 +74,10 @@ func TestDaylightSaving(t *testing.T) {
 		{"Santiago gap", "2026-09-06T00:30", "America/Santiago", "FREQ=DAILY;COUNT=2", "2026-09-06T01:30-03:00 2026-09-07T00:30-03:00"},
 		{"Santiago overlap", "2026-04-03T23:30", "America/Santiago", "FREQ=DAILY;COUNT=3", "2026-04-03T23:30-03:00 2026-04-04T23:30-03:00 2026-04-05T23:30-04:00"},
 		{"Santiago Sundays", "2026-08-30T00:00", "America/Santiago", "FREQ=WEEKLY;BYDAY=SU;UNTIL=20260913T000000", "2026-08-30T00:00-04:00 2026-09-06T01:00-03:00 2026-09-13T00:00-03:00"},
+		{"Amsterdam, leap year's end", "2096-12-30T23:30", "Europe/Amsterdam", "FREQ=DAILY;COUNT=4", "2096-12-30T23:30+01:00 2096-12-31T23:30+01:00 2097-01-01T23:30+01:00 2097-01-02T23:30+01:00"},
+		{"New York, leap year's end", "2040-12-31T00:00", "America/New_York", "FREQ=DAILY;COUNT=3", "2040-12-31T00:00-05:00 2041-01-01T00:00-05:00 2041-01-02T00:00-05:00"},
+		{"Lord Howe, leap year's end", "2040-12-31T12:00", "Australia/Lord_Howe", "FREQ=DAILY;COUNT=3", "2040-12-31T12:00+11:00 2041-01-01T12:00+11:00 2041-01-02T12:00+11:00"},
+		{"Santiago, leap year's end", "2400-12-30T20:00", "America/Santiago", "FREQ=DAILY;COUNT=4", "2400-12-30T20:00-03:00 2400-12-31T20:00-03:00 2401-01-01T20:00-03:00 2401-01-02T20:00-03:00"},
 		{"Apia skips a day", "2011-12-29T10:00", "Pacific/Apia", "FREQ=DAILY;UNTIL=20120101", "2011-12-29T10:00-10:00 2011-12-31T10:00+14:00 2012-01-01T10:00+14:00"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -186,7 +204,7 @@ func TestActive(t *testing.T) {
 		{"no end", []Window{always}, "2026-06-01T00:00:00Z", "never"},
 		{"end beyond the horizon", []Window{noon}, "2026-01-02T00:00:00Z", "never"},
 		{"end within the horizon", []Window{noon}, "2027-01-02T00:00:00Z", "2027-05-16T12:00:00Z"},
-		{"long one-off", []Window{once(t, "2026-03-01T00:00:00Z", "2036-03-01T00:30:00Z"), night}, "2026-03-01T00:00:00Z", "2036-03-01T04:00:00Z"},
+		{"one-offs beyond the horizon", append(weeks(t, "2026-03-01T00:00:00Z", 60), night), "2026-03-01T00:00:00Z", "2027-04-25T03:00:00Z"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			until, active := Active(c.windows, utc(c.at))
@@ -201,6 +219,30 @@ func TestActive(t *testing.T) {
 				t.Errorf("got %q, want %q", got, c.until)
 			}
 		})
+	}
+}
+
+func TestLastEnd(t *testing.T) {
+	start := "2026-03-01T23:00"
+	for rule, want := range map[string]string{ // none: no end in sight
+		"FREQ=DAILY":                "",
+		"FREQ=DAILY;UNTIL=99991231": "",
+		"FREQ=MONTHLY;INTERVAL=1000;COUNT=100;BYMONTHDAY=31":             "", // beyond the last year
+		"FREQ=DAILY;COUNT=28":                                            "2026-03-29T04:00:00Z",
+		"FREQ=WEEKLY;BYDAY=MO;UNTIL=20260405":                            "2026-03-31T03:00:00Z",
+		"FREQ=MONTHLY;INTERVAL=12;UNTIL=99980228":                        "9997-03-02T04:00:00Z",
+		"FREQ=MONTHLY;BYMONTHDAY=29;BYDAY=SU;INTERVAL=11;UNTIL=99971231": "9988-05-30T03:00:00Z",
+	} {
+		at, ends := recur(t, start, "Europe/Amsterdam", rule, 6*time.Hour).LastEnd()
+		if got := at.Format(time.RFC3339); ends != (want != "") || ends && got != want {
+			t.Errorf("%s: %s %v, want %q", rule, got, ends, want)
+		}
+	}
+	if at, ends := once(t, "2026-03-01T00:00:00+01:00", "2026-03-02T00:00:00+01:00").LastEnd(); !ends || !at.Equal(utc("2026-03-01T23:00:00Z")) {
+		t.Errorf("one-off: %s %v", at, ends)
+	}
+	if _, ends := (Window{}).LastEnd(); !ends {
+		t.Error("the zero window goes on")
 	}
 }
 
@@ -274,12 +316,16 @@ func TestOnceRefused(t *testing.T) {
 		{"no start", "start", time.Time{}, at},
 		{"no end", "end", at, time.Time{}},
 		{"late end", "end", at, utc("9999-01-01T00:00:00Z")},
+		{"long", "end", at, at.Add(MaxDuration + 1)},
+		{"years", "end", at, at.AddDate(400, 0, 0)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Once(c.start, c.end)
 			requireRefused(t, err, c.field, "must be")
 		})
 	}
+	_, err := Once(at, at.Add(MaxDuration+1))
+	requireRefused(t, err, "end", "at most 7 days after start, so by 2026-01-08T00:00:00Z")
 }
 
 func requireRefused(t *testing.T, err error, field, names string) {

@@ -40,7 +40,7 @@ func instant(wall time.Time, zone *time.Location) time.Time {
 	at := wall.Add(-24 * time.Hour).In(zone) // earlier than wall in every zone
 	for {
 		_, offset := at.Zone()
-		_, end := at.ZoneBounds()
+		end := boundAfter(at)
 		found := less(wall, offset).In(zone)
 		if end.IsZero() || found.Before(end) {
 			return found
@@ -50,6 +50,16 @@ func instant(wall time.Time, zone *time.Location) time.Time {
 		}
 		at = end
 	}
+}
+
+// boundAfter is where the offset at the instant may end; zero if it goes on for ever. Beyond a zone's listed changes, which end in
+// 2037, [time.Time.ZoneBounds] ends every year after 365 days: on the last day of a leap year its bound lies behind.
+func boundAfter(at time.Time) time.Time {
+	_, end := at.ZoneBounds()
+	if end.IsZero() || end.After(at) {
+		return end
+	}
+	return time.Date(at.UTC().Year()+1, time.January, 1, 0, 0, 0, 0, time.UTC).In(at.Location())
 }
 
 func less(wall time.Time, offsetSeconds int) time.Time {

@@ -1,0 +1,61 @@
+package rpc
+
+import (
+	"context"
+
+	availabilityv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/availability/v1"
+	"github.com/commandcenter/fleet/services/availability/internal/store"
+)
+
+// ListAvailability reads a page of servers with their verdicts.
+func (a *Availability) ListAvailability(ctx context.Context, request *availabilityv1.ListAvailabilityRequest) (*availabilityv1.ListAvailabilityResponse, error) {
+	filter := store.Filter{
+		Keys: request.GetServerKeys(), Query: request.GetQuery(),
+		Held: choice(request.Held), Maintenance: choice(request.Maintenance), Disagrees: choice(request.Disagrees),
+	}
+	for _, name := range request.GetVerdicts() {
+		if wanted, known := keyOf(verdicts, name); known {
+			filter.Verdicts = append(filter.Verdicts, wanted)
+		}
+	}
+	after, err := parsePageToken[int64](request.GetPageToken(), filter)
+	if err != nil {
+		return nil, err
+	}
+	var afterKey int64
+	if after != nil {
+		afterKey = *after
+	}
+	servers, more, err := a.store.Statuses(ctx, filter, pageSize(request.GetPageSize()), afterKey)
+	if err != nil {
+		return nil, mapped(err, "")
+	}
+	response := &availabilityv1.ListAvailabilityResponse{}
+	for _, server := range servers {
+		response.Servers = append(response.Servers, serverMessage(server))
+	}
+	if more {
+		response.NextPageToken, err = pageToken(servers[len(servers)-1].Key, filter)
+	}
+	return response, err
+}
+
+// GetAvailability reads one server.
+func (a *Availability) GetAvailability(ctx context.Context, request *availabilityv1.GetAvailabilityRequest) (*availabilityv1.GetAvailabilityResponse, error) {
+	server, err := a.store.StatusOf(ctx, request.GetServer())
+	if err != nil {
+		return nil, mapped(err, "")
+	}
+	return &availabilityv1.GetAvailabilityResponse{Server: serverMessage(server)}, nil
+}
+
+// choice is -1 for any, 0 for no, 1 for yes.
+func choice(given *bool) int {
+	switch {
+	case given == nil:
+		return -1
+	case *given:
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,17 @@
+package store
+
+import (
+	"database/sql"
+	"io/fs"
+
+	"github.com/commandcenter/fleet/services/internal/sqldb"
+)
+
+// OpenWith opens a store some of whose statements are others.
+func OpenWith(url string, statements fs.FS) (*Store, error) {
+	db, err := sqldb.Open(url, statements)
+	return &Store{db: db}, err
+}
+
+// Writer is the pool that writes; on SQLite it has one connection.
+func (s *Store) Writer() *sql.DB { return s.db.Writer() }

@@ -1,0 +1,1 @@
+DELETE FROM TblMaintenanceWindow WHERE WindowKey = @windowKey AND ServerKey = @serverKey;

@@ -1,0 +1,1 @@
+INSERT INTO TblServerOfflineLog (ServerKey, CreateDate) SELECT v.value, @now FROM json_each(@keys) v;

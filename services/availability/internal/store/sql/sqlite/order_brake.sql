@@ -1,0 +1,1 @@
+UPDATE TblAvailabilityPath SET BrakeOrder = @order, OrderedBy = @orderedBy, OrderedAt = @orderedAt WHERE Path = @path;

@@ -1,0 +1,1 @@
+SELECT ServerKey, IsOn, Reason, EndAt, ChangedBy, ChangedAt, Version FROM TblMaintenanceSwitch;

@@ -1,0 +1,1 @@
+UPDATE TblAvailabilityState SET Acts = Acts WHERE StateKey = 0;

@@ -1,0 +1,1 @@
+DELETE FROM dbo.TblMaintenanceWindow WHERE WindowKey = @windowKey AND ServerKey = @serverKey;

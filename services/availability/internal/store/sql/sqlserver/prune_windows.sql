@@ -1,0 +1,1 @@
+DELETE FROM dbo.TblMaintenanceWindow WHERE NOT EXISTS (SELECT 1 FROM dbo.TblServer s WHERE s.ServerKey = dbo.TblMaintenanceWindow.ServerKey);

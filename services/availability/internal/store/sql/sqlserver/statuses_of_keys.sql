@@ -1,0 +1,16 @@
+DECLARE @asked TABLE (ServerKey int NOT NULL PRIMARY KEY);
+INSERT INTO @asked (ServerKey) SELECT DISTINCT v.ServerKey FROM OPENJSON(@keys) WITH (ServerKey int '$') v;
+SELECT TOP (@limit) s.ServerKey, s.Name, s.Online,
+       a.Verdict, a.Reason, a.Detail, a.OnlineDecided, a.Maintenance, a.Held, a.HeldPath, a.HeardAt, a.HeardPath, a.Since, a.SecondWriterAt,
+       m.IsOn, m.Reason, m.EndAt, m.ChangedBy, m.ChangedAt, m.Version
+FROM @asked k
+JOIN dbo.TblServer s ON s.ServerKey = k.ServerKey
+LEFT JOIN dbo.TblAvailabilityStatus a ON a.ServerKey = s.ServerKey
+LEFT JOIN dbo.TblMaintenanceSwitch m ON m.ServerKey = s.ServerKey
+WHERE s.ServerKey > @afterKey AND s.Type = N'BenefitManager'
+  AND (@verdicts = N'' OR CHARINDEX(CAST(a.Verdict AS nvarchar(10)), @verdicts) > 0)
+  AND (@held < 0 OR @held = CASE WHEN COALESCE(a.Held, N'') <> N'' THEN 1 ELSE 0 END)
+  AND (@maintenance < 0 OR @maintenance = COALESCE(a.Maintenance, 0))
+  AND (@disagrees < 0 OR @disagrees = CASE WHEN COALESCE(s.Online, 0) <> COALESCE(a.OnlineDecided, s.Online, 0) THEN 1 ELSE 0 END)
+  AND (@query = N'' OR CHARINDEX(@query, LOWER(s.Name)) > 0)
+ORDER BY s.ServerKey;

@@ -1,0 +1,1 @@
+UPDATE dbo.TblAvailabilityState SET Acts = Acts WHERE StateKey = 0;

@@ -1,0 +1,157 @@
+package store_test
+
+import (
+	"fmt"
+	"io/fs"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sqlc-dev/teesql/ast"
+	"github.com/sqlc-dev/teesql/parser"
+
+	"github.com/commandcenter/fleet/services/availability/internal/store"
+	"github.com/commandcenter/fleet/services/internal/sqldb"
+)
+
+var (
+	parameter = regexp.MustCompile(`@[A-Za-z]\w*`)
+	declared  = regexp.MustCompile(`(?i)DECLARE\s+(@\w+)`)
+)
+
+func parametersOf(text string) []string {
+	own := map[string]bool{}
+	for _, match := range declared.FindAllStringSubmatch(text, -1) {
+		own[match[1]] = true
+	}
+	var found []string
+	for _, name := range parameter.FindAllString(text, -1) {
+		if !own[name] && !slices.Contains(found, name) {
+			found = append(found, name)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+func TestBothDialectsHaveTheSameStatements(t *testing.T) {
+	server, err := sqldb.Statements(store.Statements(), sqldb.SQLServer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := sqldb.Statements(store.Statements(), sqldb.SQLite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range server {
+		other, ok := file[name]
+		if !ok {
+			t.Errorf("%s is missing for SQLite", name)
+			continue
+		}
+		if a, b := parametersOf(text), parametersOf(other); !slices.Equal(a, b) {
+			t.Errorf("%s takes %v on SQL Server and %v on SQLite", name, a, b)
+		}
+	}
+	for name := range file {
+		if _, ok := server[name]; !ok {
+			t.Errorf("%s is missing for SQL Server", name)
+		}
+	}
+}
+
+// checkTSQL tells what is wrong with T-SQL, as far as a parser can. The parser takes most nonsense for a call of a procedure or
+// for a label; of procedures we call only those that are allowed by name, and we use no label.
+func checkTSQL(t *testing.T, text string) error {
+	script, err := parser.Parse(t.Context(), strings.NewReader(text))
+	if err != nil {
+		return err
+	}
+	count := 0
+	for _, batch := range script.Batches {
+		count += len(batch.Statements)
+	}
+	if count == 0 {
+		return fmt.Errorf("no statement")
+	}
+	return noNonsense(reflect.ValueOf(script))
+}
+
+func noNonsense(value reflect.Value) error {
+	switch value.Kind() {
+	case reflect.Interface, reflect.Pointer:
+		if value.IsNil() {
+			return nil
+		}
+		if value.CanInterface() {
+			switch node := value.Interface().(type) {
+			case *ast.ExecuteStatement:
+				if called := procedureOf(node); called != "sp_getapplock" {
+					return fmt.Errorf("it is taken for a call of %q", called)
+				}
+			case *ast.LabelStatement:
+				return fmt.Errorf("it is taken for a %T", node)
+			}
+		}
+		return noNonsense(value.Elem())
+	case reflect.Struct:
+		for i := range value.NumField() {
+			if err := noNonsense(value.Field(i)); err != nil {
+				return err
+			}
+		}
+	case reflect.Slice:
+		for i := range value.Len() {
+			if err := noNonsense(value.Index(i)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func procedureOf(call *ast.ExecuteStatement) string {
+	entity, _ := call.ExecuteSpecification.ExecutableEntity.(*ast.ExecutableProcedureReference)
+	if entity == nil || entity.ProcedureReference == nil || entity.ProcedureReference.ProcedureReference == nil {
+		return ""
+	}
+	return entity.ProcedureReference.ProcedureReference.Name.BaseIdentifier.Value
+}
+
+// forbidden on SQL Server or Babelfish, or by our own rules.
+var forbidden = regexp.MustCompile(`(?i)\bMERGE\b|CREATE\s+OR\s+ALTER|ALTER\s+COLUMN|\bUPDATE\s+[a-z]\s+SET\b|OUTPUT\s+(deleted|inserted)\.[^;]*?\bFROM\b(?s:.*)\z`)
+
+func TestTSQLParses(t *testing.T) {
+	t.Log("T-SQL is parsed here and not executed; the contract suite executes it where TEST_SQLSERVER_URL names a server")
+	statements, err := sqldb.Statements(store.Statements(), sqldb.SQLServer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	migrations := store.Migrations().Files
+	names, err := fs.Glob(migrations, "sqlserver/*.sql")
+	if err != nil || len(names) == 0 {
+		t.Fatal("no migrations", err)
+	}
+	for _, name := range names {
+		text, err := fs.ReadFile(migrations, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		statements[name] = string(text)
+	}
+	for name, text := range statements {
+		if err := checkTSQL(t, text); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if found := forbidden.FindString(text); found != "" && !strings.Contains(found, "INTO @") {
+			t.Errorf("%s holds %q", name, found)
+		}
+	}
+	for _, nonsense := range []string{"SELEC Name FROM dbo.TblJobLease", "SELECT Name FRM dbo.TblJobLease x y", "UPDATE dbo.TblJobLease SE Name = 1", "DELETE FROM WHERE", "Name: SELECT 1", ""} {
+		if checkTSQL(t, nonsense) == nil {
+			t.Errorf("the check takes %q", nonsense)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package store
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/commandcenter/fleet/services/availability/internal/verdict"
+	"github.com/commandcenter/fleet/services/internal/spelling"
+	"github.com/commandcenter/fleet/services/internal/sqldb"
+)
+
+// Overview is how the job goes.
+type Overview struct {
+	ReadAt         time.Time // the database's clock
+	Lease          Lease     // zero: nobody holds it
+	Paths          verdict.PerPath[Path]
+	SecondWriterAt time.Time // newest; zero: never
+	Revision       int64     // grows with everything that is shown and changes
+}
+
+// Overview reads how the job goes.
+func (s *Store) Overview(ctx context.Context) (Overview, error) {
+	var overview Overview
+	err := s.db.View(ctx, func(tx *sqldb.Tx) error {
+		var err error
+		overview, err = readOverview(ctx, tx)
+		return err
+	})
+	return overview, err
+}
+
+func readOverview(ctx context.Context, tx *sqldb.Tx) (Overview, error) {
+	at, err := readState(ctx, tx)
+	if err != nil {
+		return Overview{}, err
+	}
+	overview := Overview{ReadAt: at.now, SecondWriterAt: at.secondWriterAt, Revision: at.revision}
+	if overview.Lease, _, err = readLease(ctx, tx); err != nil {
+		return Overview{}, err
+	}
+	overview.Paths, err = readPaths(ctx, tx)
+	return overview, err
+}
+
+// Acts grows with every operator's act.
+func (s *Store) Acts(ctx context.Context) (int64, error) {
+	at, err := readState(ctx, s.db)
+	return at.acts, err
+}
+
+// Filter chooses servers.
+type Filter struct {
+	Keys        []int64                // empty: all
+	Verdicts    []verdict.Availability // empty: all, and those not judged yet
+	Held        int                    // -1 any, 0 no, 1 yes
+	Maintenance int                    // likewise
+	Disagrees   int                    // likewise: whether Online is not as decided
+	Query       string                 // part of the name, any case
+}
+
+// Statuses reads a page of servers by key, those after a key, and tells whether there are more. Those not judged yet are there too.
+func (s *Store) Statuses(ctx context.Context, filter Filter, limit int, afterKey int64) (servers []Server, more bool, err error) {
+	var verdicts strings.Builder
+	for _, v := range filter.Verdicts {
+		verdicts.WriteByte(byte('0' + v))
+	}
+	args := []any{
+		named("verdicts", verdicts.String()), named("held", filter.Held), named("maintenance", filter.Maintenance), named("disagrees", filter.Disagrees),
+		named("query", strings.ToLower(filter.Query)), named("limit", limit+1), named("afterKey", afterKey),
+	}
+	statement := "statuses"
+	if len(filter.Keys) > 0 {
+		keys, err := batch("keys", filter.Keys)
+		if err != nil {
+			return nil, false, err
+		}
+		statement, args = "statuses_of_keys", append(args, keys)
+	}
+	err = s.db.View(ctx, func(tx *sqldb.Tx) error {
+		servers, err = readServers(ctx, tx, statement, args...)
+		return err
+	})
+	if len(servers) > limit {
+		return servers[:limit], true, err
+	}
+	return servers, false, err
+}
+
+// ChangedSince reads the servers that show something new since a revision.
+func (s *Store) ChangedSince(ctx context.Context, revision int64) (servers []Server, err error) {
+	err = s.db.View(ctx, func(tx *sqldb.Tx) error {
+		servers, err = readServers(ctx, tx, "statuses_since", named("revision", revision))
+		return err
+	})
+	return servers, err
+}
+
+func readServers(ctx context.Context, from reader, statement string, args ...any) ([]Server, error) {
+	var servers []Server
+	err := from.Rows(ctx, statement, func(scan func(...any) error) error {
+		server, err := scanServer(scan)
+		servers = append(servers, server)
+		return err
+	}, args...)
+	return servers, err
+}
+
+func scanServer(scan func(...any) error, extra ...any) (Server, error) {
+	var row serverRow
+	var turned switchRow
+	err := scan(append(append(row.dest(), turned.dest()...), extra...)...)
+	server := row.value()
+	server.Switch = turned.value()
+	return server, err
+}
+
+// StatusOf reads one server by name.
+func (s *Store) StatusOf(ctx context.Context, name string) (Server, error) {
+	var server Server
+	err := s.db.View(ctx, func(tx *sqldb.Tx) error {
+		var err error
+		server, err = judgedServer(ctx, tx, name)
+		return err
+	})
+	return server, err
+}
+
+// judgedServer finds the server of a name, which must be of a type that is judged.
+func judgedServer(ctx context.Context, from reader, name string) (Server, error) {
+	server, kind, err := oneServer(ctx, from, name)
+	if err == nil && !strings.EqualFold(strings.TrimRight(kind, " "), ServerType) { // a char column pads it
+		return Server{}, &ServerTypeError{Name: server.Name, Type: kind}
+	}
+	return server, err
+}
+
+// oneServer finds the server of a name, of any type; several of it are an error, since none can be meant.
+func oneServer(ctx context.Context, from reader, name string) (found Server, kind string, err error) {
+	var keys []int64
+	err = from.Rows(ctx, "servers_by_name", func(scan func(...any) error) error {
+		var text sqldb.String
+		found, err = scanServer(scan, &text)
+		kind, keys = string(text), append(keys, found.Key)
+		return err
+	}, named("name", name), named("folded", spelling.Fold(name)))
+	switch {
+	case err != nil:
+		return Server{}, "", err
+	case len(keys) == 0:
+		return Server{}, "", &ServerNotFoundError{Name: name}
+	case len(keys) > 1:
+		return Server{}, "", &ServerAmbiguousError{Name: name, Keys: keys}
+	}
+	return found, kind, nil
+}
+
+// PruneStatuses removes what is stored of servers that vanished from TblServer. It holds the lease as Record does.
+func (s *Store) PruneStatuses(ctx context.Context, token int64) error {
+	return s.db.Change(ctx, func(tx *sqldb.Tx) error {
+		if _, _, err := hold(ctx, tx, token, 0); err != nil {
+			return err
+		}
+		for _, statement := range []string{"prune_statuses", "prune_switches", "prune_windows"} {
+			if _, err := tx.Exec(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
