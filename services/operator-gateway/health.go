@@ -3,32 +3,28 @@ package operatorgateway
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
-
 	operatorv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/operator/v1"
-	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/grpcserver"
 )
 
-var registryService = registryv1.AgentRegistry_ServiceDesc.ServiceName
-
-// lookInterval is how often the registry is asked whether it serves.
+// lookInterval is how often dependencies are asked whether they serve.
 const lookInterval = 3 * time.Second
 
-// health answers checks: serving while the registry does, since nothing can be decided without it. A bus that is down leaves
-// the agents on HTTP, and is only told.
+// health answers checks: serving while the registry does, since nothing can be decided without it. An availability service that is
+// down takes nothing but its own routes away. A bus that is down leaves the agents on HTTP, and is only told.
 type health struct {
-	server   *grpcserver.Server
-	registry healthv1.HealthClient
-	bus      interface{ Ready() error }
-	logger   *slog.Logger
-	problem  atomic.Pointer[error]
-	draining atomic.Bool
+	server       *grpcserver.Server
+	registry     *dependency
+	availability *dependency // nil where none is configured
+	bus          interface{ Ready() error }
+	logger       *slog.Logger
+	draining     atomic.Bool
+	telling      sync.Mutex
 }
 
 var errDraining = errors.New("the gateway is stopping")
@@ -38,10 +34,7 @@ func (h *health) ready() error {
 	if h.draining.Load() {
 		return errDraining
 	}
-	if problem := h.problem.Load(); problem != nil {
-		return *problem
-	}
-	return nil
+	return h.registry.usable()
 }
 
 // drain turns new requests away, before anything stops.
@@ -68,32 +61,26 @@ func (h *health) run(ctx context.Context) error {
 	}
 }
 
-// look asks the registry whether it serves.
+// look asks the dependencies side by side, since one that does not answer must not hide how the other is.
 func (h *health) look(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, lookInterval)
-	defer cancel()
-	answer, err := h.registry.Check(ctx, &healthv1.HealthCheckRequest{Service: registryService})
-	if err == nil && answer.GetStatus() != healthv1.HealthCheckResponse_SERVING {
-		err = errors.New("it answers that it is not serving")
+	var looks sync.WaitGroup
+	defer looks.Wait()
+	for _, one := range []*dependency{h.registry, h.availability} {
+		if one != nil {
+			looks.Go(func() { one.look(ctx); h.tell() })
+		}
 	}
-	before := h.problem.Load()
-	if err != nil {
-		err = fmt.Errorf("the registry cannot be used: %w", err)
-		h.problem.Store(&err)
-	} else {
-		h.problem.Store(nil)
-	}
-	if (before == nil) != (err == nil) {
-		h.logger.Warn("whether the registry can be used changed", "problem", err)
-	}
-	h.tell()
 }
 
 // tell answers gRPC health checks.
 func (h *health) tell() {
+	h.telling.Lock() // or what was found before could be told last
+	defer h.telling.Unlock()
 	for _, service := range []string{
 		"", operatorv1.AgentOperations_ServiceDesc.ServiceName, operatorv1.AgentConfig_ServiceDesc.ServiceName, operatorv1.ServerConfig_ServiceDesc.ServiceName,
 	} {
 		h.server.SetServing(service, h.ready() == nil)
 	}
+	available := h.availability != nil && h.availability.usable() == nil && !h.draining.Load()
+	h.server.SetServing(operatorv1.AvailabilityConfig_ServiceDesc.ServiceName, available)
 }

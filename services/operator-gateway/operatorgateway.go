@@ -24,7 +24,9 @@ type Config struct {
 	Admin    telemetry.AdminConfig `config:"admin"`
 	Log      telemetry.LogConfig   `config:"log"`
 	Registry grpcclient.Config     `config:"registry"`
-	Bus      servicebus.Config     `config:"bus"`
+	// Availability may be left out: agents are then listed without it, and its routes are refused as AVAILABILITY_UNAVAILABLE.
+	Availability grpcclient.Config `config:"availability"`
+	Bus          servicebus.Config `config:"bus"`
 	// HTTPOnly serves agents on HTTP alone: no bus is used, and commands that would take it are refused as BUS_UNAVAILABLE.
 	HTTPOnly bool `config:"httpOnly"`
 	// TokenFile holds the hashes of the callers' tokens, for REST and gRPC alike. Without it only loopback is served.
@@ -100,6 +102,9 @@ func (c Config) Validate() error {
 	problems.AddError(err)
 	problems.AddError(c.Admin.Validate("admin"))
 	problems.AddError(c.Registry.Validate("registry"))
+	if c.Availability != (grpcclient.Config{}) {
+		problems.AddError(c.Availability.Validate("availability"))
+	}
 	c.validateBus(&problems)
 	problems.AddError(c.HTTP.Validate("http"))
 	c.validateDurations(&problems)

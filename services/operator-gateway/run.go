@@ -9,13 +9,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
-	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 
 	operatorv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/operator/v1"
-	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/agenthttp"
 	"github.com/commandcenter/fleet/services/internal/authn"
-	"github.com/commandcenter/fleet/services/internal/grpcclient"
 	"github.com/commandcenter/fleet/services/internal/grpcserver"
 	"github.com/commandcenter/fleet/services/internal/lifecycle"
 	"github.com/commandcenter/fleet/services/internal/loopback"
@@ -41,11 +38,11 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	conn, err := grpcclient.Dial(cfg.Registry)
+	upstreams, err := dialUpstreams(cfg)
 	if err != nil {
-		return fmt.Errorf("registry: %w", err)
+		return err
 	}
-	defer conn.Close()
+	defer upstreams.close()
 	tokens, err := authn.ForFile("tokenFile", cfg.TokenFile, cfg.Logger)
 	if err != nil {
 		return err
@@ -56,24 +53,25 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer closeBus()
-	registry := rpc.Registry{Agents: registryv1.NewAgentRegistryClient(conn), Servers: registryv1.NewServerCatalogClient(conn)}
-	work, err := newWork(ctx, cfg, registry, overBus, metrics)
+	work, err := newWork(cfg, upstreams, overBus, metrics)
 	if err != nil {
 		return err
 	}
-	return serve(ctx, cfg, conn, tokens, metrics, work)
+	return serve(ctx, cfg, upstreams, tokens, metrics, work)
 }
 
 // work is what carries out commands and decisions, behind both faces.
 type work struct {
-	bus        busTransport
-	verifier   *verification.Verifier
-	operations *rpc.Operations
-	agents     *rpc.Agents
-	servers    *rpc.Servers
+	bus          busTransport
+	verifier     *verification.Verifier
+	operations   *rpc.Operations
+	agents       *rpc.Agents
+	servers      *rpc.Servers
+	availability *rpc.Availability
+	stopping     chan struct{} // closed when the faces begin to drain
 }
 
-func newWork(ctx context.Context, cfg Config, registry rpc.Registry, overBus busTransport, metrics prometheus.Registerer) (*work, error) {
+func newWork(cfg Config, upstreams *upstreams, overBus busTransport, metrics prometheus.Registerer) (*work, error) {
 	client, err := agenthttp.NewClient(cfg.HTTP)
 	if err != nil {
 		return nil, fmt.Errorf("http: %w", err)
@@ -86,6 +84,7 @@ func newWork(ctx context.Context, cfg Config, registry rpc.Registry, overBus bus
 	if err != nil {
 		return nil, err
 	}
+	registry, availability, stopping := upstreams.asRegistry(), upstreams.asAvailability(), make(chan struct{})
 	verifier := &verification.Verifier{Client: anonymous, Registry: registry, Logger: cfg.Logger, RepeatInterval: cfg.Verification.RepeatInterval}
 	policy := routing.Policy{MaxHeartbeatAge: cfg.Routing.MaxHeartbeatAge, MaxVerificationAge: cfg.Routing.MaxVerificationAge}
 	executor := &command.Executor{
@@ -94,11 +93,19 @@ func newWork(ctx context.Context, cfg Config, registry rpc.Registry, overBus bus
 		Logger: cfg.Logger, Unreachable: verifier.Disprove,
 	}
 	return &work{
-		bus: overBus, verifier: verifier,
-		operations: &rpc.Operations{Registry: registry, Executor: executor, Stopping: ctx.Done()},
-		agents:     &rpc.Agents{Registry: registry, Verifier: verifier, Policy: policy, Logger: cfg.Logger},
-		servers:    &rpc.Servers{Registry: registry, Logger: cfg.Logger},
+		bus: overBus, verifier: verifier, stopping: stopping,
+		operations:   &rpc.Operations{Registry: registry, Verdicts: rpc.NewVerdicts(availability, cfg.Logger, metrics), Executor: executor, Stopping: stopping},
+		agents:       &rpc.Agents{Registry: registry, Verifier: verifier, Policy: policy, Logger: cfg.Logger},
+		servers:      &rpc.Servers{Registry: registry, Availability: availability, Logger: cfg.Logger},
+		availability: &rpc.Availability{Service: availability, Logger: cfg.Logger, Stopping: stopping},
 	}, nil
+}
+
+// stop ends what would go on as long as its caller wants, when the context ends: beside the faces, so that they can drain.
+func (w *work) stop(ctx context.Context) error {
+	<-ctx.Done()
+	close(w.stopping)
+	return nil
 }
 
 // options are those of a face: gRPC on its listener, and what is behind REST.
@@ -115,9 +122,10 @@ func (w *work) register(face grpc.ServiceRegistrar) {
 	operatorv1.RegisterAgentOperationsServer(face, w.operations)
 	operatorv1.RegisterAgentConfigServer(face, w.agents)
 	operatorv1.RegisterServerConfigServer(face, w.servers)
+	operatorv1.RegisterAvailabilityConfigServer(face, w.availability)
 }
 
-func serve(ctx context.Context, cfg Config, registry *grpc.ClientConn, tokens *authn.Tokens, metrics *prometheus.Registry, work *work) error {
+func serve(ctx context.Context, cfg Config, upstreams *upstreams, tokens *authn.Tokens, metrics *prometheus.Registry, work *work) error {
 	front, err := newFront(cfg)
 	if err != nil {
 		return err
@@ -132,7 +140,7 @@ func serve(ctx context.Context, cfg Config, registry *grpc.ClientConn, tokens *a
 	if err != nil {
 		return err
 	}
-	admin, health, server, err := newServers(cfg, registry, tokens, metrics, work)
+	admin, health, server, err := newServers(cfg, upstreams, tokens, metrics, work)
 	if err != nil {
 		return err
 	}
@@ -152,11 +160,11 @@ func serve(ctx context.Context, cfg Config, registry *grpc.ClientConn, tokens *a
 		lifecycle.Part{Name: "verification", Run: work.verifier.Repeat},
 		lifecycle.Part{Name: "health", Run: health.run},
 		lifecycle.Part{Name: "grpc behind rest", Run: behind.Run},
-		lifecycle.Part{Name: "rest and grpc", Run: together(front.run, server.Run)},
+		lifecycle.Part{Name: "rest and grpc", Run: together(front.run, server.Run, work.stop)},
 	)
 }
 
-func newServers(cfg Config, registry *grpc.ClientConn, tokens *authn.Tokens, metrics *prometheus.Registry, work *work) (*telemetry.Admin, *health, *grpcserver.Server, error) {
+func newServers(cfg Config, upstreams *upstreams, tokens *authn.Tokens, metrics *prometheus.Registry, work *work) (*telemetry.Admin, *health, *grpcserver.Server, error) {
 	options := work.options(cfg, tokens, metrics, "grpc")
 	options.Config = cfg.listener(cfg.GRPC)
 	server, err := grpcserver.New(options)
@@ -164,7 +172,8 @@ func newServers(cfg Config, registry *grpc.ClientConn, tokens *authn.Tokens, met
 		return nil, nil, nil, fmt.Errorf("grpc: %w", err)
 	}
 	work.register(server.GRPC())
-	health := &health{server: server, registry: healthv1.NewHealthClient(registry), bus: work.bus, logger: cfg.Logger}
+	registry, availability := upstreams.watched(cfg.Logger)
+	health := &health{server: server, registry: registry, availability: availability, bus: work.bus, logger: cfg.Logger}
 	admin, err := telemetry.NewAdmin(cfg.Admin, metrics, health.ready)
 	if err != nil {
 		// A server that never ran has nothing else that closes its listener.

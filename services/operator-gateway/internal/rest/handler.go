@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	contracts "github.com/commandcenter/fleet/proto"
+	availabilityv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/availability/v1"
 	operatorv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/operator/v1"
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/fault"
@@ -67,18 +68,21 @@ func NewHandler(ctx context.Context, options Options) (http.Handler, error) {
 		runtime.WithDisablePathLengthFallback(),
 	)
 	conn := noting{options.Conn}
+	batch := lines(h, operatorv1.AgentOperations_BatchRun_FullMethodName, operatorv1.NewAgentOperationsClient(conn).BatchRun)
+	watch := lines(h, operatorv1.AvailabilityConfig_WatchAvailability_FullMethodName, operatorv1.NewAvailabilityConfigClient(conn).WatchAvailability)
 	for _, err := range []error{
 		operatorv1.RegisterAgentOperationsHandlerClient(ctx, h.mux, operatorv1.NewAgentOperationsClient(conn)),
 		operatorv1.RegisterAgentConfigHandlerClient(ctx, h.mux, operatorv1.NewAgentConfigClient(conn)),
 		operatorv1.RegisterServerConfigHandlerClient(ctx, h.mux, operatorv1.NewServerConfigClient(conn)),
+		operatorv1.RegisterAvailabilityConfigHandlerClient(ctx, h.mux, operatorv1.NewAvailabilityConfigClient(conn)),
+		h.mux.HandlePath(http.MethodPost, "/api/agents:batch", batch),
+		h.mux.HandlePath(http.MethodGet, "/api/availability:watch", watch),
 	} {
 		if err != nil {
 			return nil, err
 		}
 	}
-	// In the place of the generated one, which cannot answer with a problem.
-	batch := batchRoute{h, operatorv1.NewAgentOperationsClient(conn)}
-	return h, h.mux.HandlePath(http.MethodPost, "/api/agents:batch", batch.serve)
+	return h, nil
 }
 
 type handler struct {
@@ -179,6 +183,10 @@ func respond(_ context.Context, w http.ResponseWriter, message proto.Message) er
 		etag = m.GetEtag()
 	case *operatorv1.AcceptedAgent:
 		etag = m.GetAgent().GetEtag()
+	case *availabilityv1.Maintenance:
+		etag = m.GetManual().GetEtag()
+	case *availabilityv1.PathStatus:
+		etag = m.GetEtag()
 	}
 	if etag != "" {
 		w.Header().Set("ETag", strconv.Quote(etag))

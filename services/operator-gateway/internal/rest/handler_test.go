@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
+	availabilityv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/availability/v1"
 	operatorv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/operator/v1"
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/authn"
@@ -44,6 +45,9 @@ func TestAwkwardNamesArriveAsTheyAre(t *testing.T) {
 				{"GET", "/api/config/agents/" + segment, func() string { return last[*operatorv1.GetAgentRequest](f).GetAgent() }},
 				{"POST", "/api/config/agents/" + segment + ":accept", func() string { return last[*operatorv1.AcceptAgentRequest](f).GetAgent() }},
 				{"GET", "/api/config/servers/" + segment, func() string { return last[*operatorv1.GetServerRequest](f).GetServer() }},
+				{"GET", "/api/availability/servers/" + segment, func() string { return last[*operatorv1.GetAvailabilityRequest](f).GetServer() }},
+				{"DELETE", "/api/config/servers/" + segment + "/maintenance", func() string { return last[*operatorv1.ClearMaintenanceRequest](f).GetServer() }},
+				{"DELETE", "/api/config/servers/" + segment + "/maintenance-windows/7", func() string { return last[*operatorv1.DeleteMaintenanceWindowRequest](f).GetServer() }},
 			}
 			for _, call := range calls {
 				answered := f.do(call.method, call.path, "")
@@ -101,10 +105,33 @@ func TestAnAgentNamedLikeAVerbIsNoVerb(t *testing.T) {
 	}
 }
 
+// What cannot be read is answered with what can be.
+func TestI17_RefusalsSayWhatIsAllowed(t *testing.T) {
+	f := newFace(t, authn.Local())
+	const windows, brake = "/api/config/servers/s/maintenance-windows", "/api/availability/brakes/HEARTBEAT_PATH_BUS"
+	for _, row := range []struct{ method, path, body, allowed string }{
+		{"GET", "/api/availability/servers?verdicts=DOWN", "", "VERDICT_AVAILABLE, VERDICT_UNAVAILABLE or VERDICT_UNKNOWN"},
+		{"GET", "/api/availability/servers?held=maybe", "", "true or false"},
+		{"GET", "/api/availability/servers?pageSize=many", "", "one whole number"},
+		{"GET", "/api/availability/servers?query=a&query=b", "", "one text"},
+		{"GET", "/api/config/servers/s/offline-log?startAt=yesterday", "", "2026-03-29T01:30:00Z"},
+		{"PUT", brake, "{}", "BRAKE_ORDER_APPLY, BRAKE_ORDER_HOLD or BRAKE_ORDER_NONE"},
+		{"POST", windows, `{"reason": "r", "rule": {"duration": "2h"}}`, "seconds, such as 5400s"},
+		{"POST", windows, `{"reason": "r", "rule": {"startAt": "tomorrow"}}`, "2026-03-29T01:30:00Z"},
+	} {
+		answered := f.do(row.method, row.path, row.body)
+		if p := answered.problem; answered.StatusCode != 400 || len(p.Errors) != 1 || !strings.Contains(p.Errors[0].Detail, row.allowed) {
+			t.Errorf("%s %s %s: %s %s", row.method, row.path, row.body, answered.Status, answered.body)
+		}
+	}
+	f.askedNothing()
+}
+
 // Every row of what is refused over REST, with the pointer to what is wrong; nothing reaches a service.
 func TestI17_BadInputNamesTheFieldAndReachesNothing(t *testing.T) {
 	f := newFace(t, authn.Local())
 	const restart, accept, agents = "/api/agents/a/services/s/restart", "/api/config/agents/a:accept", "/api/config/agents"
+	const maintenance, windows, brake = "/api/config/servers/s/maintenance", "/api/config/servers/s/maintenance-windows", "/api/availability/brakes/HEARTBEAT_PATH_BUS"
 	long := strings.Repeat("x", 129)
 	for _, row := range []struct {
 		name, method, path, body string
@@ -146,6 +173,7 @@ func TestI17_BadInputNamesTheFieldAndReachesNothing(t *testing.T) {
 		{"query parameter twice", "GET", agents + "?pageSize=1&pageSize=2", "", nil, 400, fault.InvalidArgument, "#/pageSize"},
 		{"query parameter in two spellings", "GET", agents + "?pageSize=1&page_size=2", "", nil, 400, fault.InvalidArgument, "#/page_size"},
 		{"query parameter of the path", "GET", "/api/agents/a/services?agent=b", "", nil, 400, fault.InvalidArgument, "#/agent"},
+		{"query where there are no parameters", "GET", "/api/agents/a/services?colour=red", "", nil, 400, fault.InvalidArgument, "#/colour"},
 		{"query where the body is read", "POST", accept + "?etag=e", "", nil, 400, fault.InvalidArgument, "#/etag"},
 		{"query that cannot be read", "GET", agents + "?a;b", "", nil, 400, fault.InvalidArgument, "#/query"},
 		{"time that is none", "GET", "/api/config/servers/s/offline-log?startAt=yesterday", "", nil, 400, fault.InvalidArgument, "#/startAt"},
@@ -156,6 +184,29 @@ func TestI17_BadInputNamesTheFieldAndReachesNothing(t *testing.T) {
 		{"nothing in a batch", "POST", agents + ":accept", `{"items": []}`, nil, 400, fault.InvalidArgument, "/items"},
 		{"bad UTF-8 in the path", "GET", "/api/agents/%ff/services", "", nil, 400, fault.InvalidArgument, "#/agent"},
 		{"bad UTF-8 in the query", "GET", agents + "?query=%ff", "", nil, 400, fault.InvalidArgument, "#/query"},
+		{"path that is none", "PUT", "/api/availability/brakes/bus", `{"order": "BRAKE_ORDER_HOLD"}`, nil, 400, fault.InvalidArgument, "#/path"},
+		{"path of no meaning", "PUT", "/api/availability/brakes/HEARTBEAT_PATH_UNSPECIFIED", `{"order": "BRAKE_ORDER_HOLD"}`, nil, 400, fault.InvalidArgument, "#/path"},
+		{"order missing", "PUT", brake, "", nil, 400, fault.InvalidArgument, "/order"},
+		{"order that is none", "PUT", brake, `{"order": "HOLD"}`, nil, 400, fault.InvalidArgument, "/order"},
+		{"path in the body too", "PUT", brake, `{"path": "HEARTBEAT_PATH_DIRECT"}`, nil, 400, fault.InvalidArgument, "/path"},
+		{"number that is none in the path", "DELETE", windows + "/first", "", nil, 400, fault.InvalidArgument, "#/id"},
+		{"number out of range in the path", "DELETE", windows + "/0", "", nil, 400, fault.InvalidArgument, "#/id"},
+		{"body of a DELETE by number", "DELETE", windows + "/1", `{"reason": "r"}`, nil, 400, fault.InvalidArgument, ""},
+		{"etag of what never changes", "DELETE", windows + "/1?etag=e", "", nil, 400, fault.InvalidArgument, "#/etag"},
+		{"query of a PUT", "PUT", maintenance + "?reason=r", "", nil, 400, fault.InvalidArgument, "#/reason"},
+		{"body missing of a PUT", "PUT", maintenance, "", nil, 400, fault.InvalidArgument, "/reason"},
+		{"unknown field of a PUT", "PUT", maintenance, `{"reason": "r", "until": "x"}`, nil, 400, fault.InvalidArgument, "/until"},
+		{"time that is none in a PUT", "PUT", maintenance, `{"reason": "r", "endAt": "tomorrow"}`, nil, 400, fault.InvalidArgument, "/endAt"},
+		{"server of the path in a PUT", "PUT", maintenance, `{"reason": "r", "server": "t"}`, nil, 400, fault.InvalidArgument, "/server"},
+		{"server's name too long in a PUT", "PUT", "/api/config/servers/" + long + long + "/maintenance", `{"reason": "r"}`, nil, 400, fault.InvalidArgument, "#/server"},
+		{"unknown field of a rule", "POST", windows, `{"reason": "r", "rule": {"every": "day"}}`, nil, 400, fault.InvalidArgument, "/rule/every"},
+		{"duration that is none", "POST", windows, `{"reason": "r", "rule": {"duration": "2h"}}`, nil, 400, fault.InvalidArgument, "/rule/duration"},
+		{"rule missing", "POST", windows, `{"reason": "r"}`, nil, 400, fault.InvalidArgument, "/rule"},
+		{"unknown verdict", "GET", "/api/availability/servers?verdicts=DOWN", "", nil, 400, fault.InvalidArgument, "#/verdicts"},
+		{"filter of a watch", "GET", "/api/availability:watch?server=a", "", nil, 400, fault.InvalidArgument, "#/server"},
+		{"body of a watch", "GET", "/api/availability:watch", `{}`, nil, 400, fault.InvalidArgument, ""},
+		{"watch by POST", "POST", "/api/availability:watch", `{}`, nil, 405, fault.MethodNotAllowed, "-"},
+		{"timeout that is none of a watch", "GET", "/api/availability:watch", "", []string{"Grpc-Timeout", "soon"}, 400, fault.InvalidArgument, "#/Grpc-Timeout"},
 		{"timeout that is none", "GET", agents, "", []string{"Grpc-Timeout", "soon"}, 400, fault.InvalidArgument, "#/Grpc-Timeout"},
 		{"page of another origin", "POST", restart, "", []string{"Origin", "https://evil.test", "Sec-Fetch-Site", "cross-site"}, 403, fault.PermissionDenied, "-"},
 		{"name rebound to loopback", "GET", agents, "", []string{"Host", "evil.test"}, 403, fault.PermissionDenied, "-"},
@@ -187,12 +238,26 @@ func TestI17_BadInputNamesTheFieldAndReachesNothing(t *testing.T) {
 	}
 }
 
+// A name that ends like a verb of another route leaves the parameters of its own.
+func TestQueryOfAnAgentNamedLikeAVerb(t *testing.T) {
+	f := newFace(t, authn.Local())
+	if answered := f.do("DELETE", "/api/config/agents/a:accept?etag=e", ""); answered.StatusCode != http.StatusOK {
+		t.Fatalf("%s %s", answered.Status, answered.body)
+	}
+	if asked := last[*operatorv1.RemoveAgentRequest](f); asked.GetAgent() != "a:accept" || asked.GetEtag() != "e" {
+		t.Errorf("asked %v", asked)
+	}
+}
+
 func TestAllowListsWhatThePathHas(t *testing.T) {
 	f := newFace(t, authn.Local())
 	for path, want := range map[string]string{
 		"/api/config/agents/a": "DELETE, GET, HEAD, OPTIONS, PATCH", "/api/agents": "GET, HEAD, OPTIONS", "/api/config/agents": "GET, HEAD, OPTIONS, POST", "/": "GET, HEAD, OPTIONS",
+		"/api/config/servers/a/maintenance": "DELETE, GET, HEAD, OPTIONS, PUT", "/api/config/servers/a/maintenance-windows/1": "DELETE, OPTIONS",
+		"/api/config/servers/a/maintenance-windows": "GET, HEAD, OPTIONS, POST", "/api/config/servers/a/maintenance-windows:preview": "OPTIONS, POST",
+		"/api/availability/brakes/HEARTBEAT_PATH_BUS": "OPTIONS, PUT", "/api/availability:watch": "GET, HEAD, OPTIONS", "/api/agents:batch": "OPTIONS, POST",
 	} {
-		for _, method := range []string{"PUT", "OPTIONS"} {
+		for _, method := range []string{"BREW", "OPTIONS"} {
 			if got := f.do(method, path, "").Header.Get("Allow"); got != want {
 				t.Errorf("%s %s: Allow %q, not %q", method, path, got, want)
 			}
@@ -214,7 +279,7 @@ func TestHeadIsGetWithoutABody(t *testing.T) {
 
 func TestPagesSayWhereToLook(t *testing.T) {
 	f := newFace(t, authn.Local())
-	if answered := f.do("GET", "/", ""); answered.StatusCode != http.StatusOK || !strings.Contains(string(answered.body), "/openapi.json") {
+	if answered := f.do("GET", "/", ""); answered.StatusCode != http.StatusOK || !strings.Contains(string(answered.body), "/openapi.json") || !strings.Contains(string(answered.body), "/api/availability/servers") || !strings.Contains(string(answered.body), "/maintenance") {
 		t.Errorf("/: %s %s", answered.Status, answered.body)
 	}
 	answered := f.do("GET", "/openapi.json", "")
@@ -238,6 +303,10 @@ func TestEtagTravelsAsHeaders(t *testing.T) {
 			return &operatorv1.AcceptedAgent{Agent: &registryv1.Agent{Etag: "7-2"}}, nil
 		case *operatorv1.GetServerRequest:
 			return &registryv1.Server{Etag: "s-1"}, nil
+		case *operatorv1.GetMaintenanceRequest, *operatorv1.SetMaintenanceRequest, *operatorv1.ClearMaintenanceRequest:
+			return &availabilityv1.Maintenance{Manual: &availabilityv1.MaintenanceSwitch{Etag: "m-1"}}, nil
+		case *operatorv1.OrderBrakeRequest:
+			return &availabilityv1.PathStatus{Etag: "b-1"}, nil
 		case *operatorv1.RemoveAgentRequest:
 			return nil, fault.New(fault.StaleEtag, "changed meanwhile").WithAgent("BM-1").WithEtag("7-9")
 		}
@@ -251,6 +320,14 @@ func TestEtagTravelsAsHeaders(t *testing.T) {
 	}
 	if got := f.do("POST", "/api/config/agents/a:accept", "", "If-Match", `W/"7-1"`).Header.Get("ETag"); got != `"7-2"` || len(seen) != 1 || seen[0] != `W/"7-1"` {
 		t.Errorf("accepted under %s from %q", got, seen)
+	}
+	for method, body := range map[string]string{"GET": "", "PUT": `{"reason": "r"}`, "DELETE": ""} {
+		if got := f.do(method, "/api/config/servers/a/maintenance", body, "If-Match", `"m-0"`).Header.Get("ETag"); got != `"m-1"` || len(seen) != 1 || seen[0] != `"m-0"` {
+			t.Errorf("%s of maintenance gives %s from %q", method, got, seen)
+		}
+	}
+	if got := f.do("PUT", "/api/availability/brakes/HEARTBEAT_PATH_BUS", `{"order": "BRAKE_ORDER_HOLD"}`, "If-Match", `"b-0"`).Header.Get("ETag"); got != `"b-1"` || len(seen) != 1 || seen[0] != `"b-0"` {
+		t.Errorf("the brake gives %s from %q", got, seen)
 	}
 	stale := f.do("DELETE", "/api/config/agents/a", "", "If-Match", `"7-1"`)
 	if stale.StatusCode != http.StatusPreconditionFailed || stale.problem.CurrentEtag != "7-9" || stale.Header.Get("ETag") != `"7-9"` || stale.problem.Agent != "BM-1" {

@@ -14,8 +14,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	availabilityv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/availability/v1"
 	operatorv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/operator/v1"
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/authn"
@@ -36,6 +38,7 @@ type face struct {
 	mu     sync.Mutex
 	asked  []proto.Message
 	answer func(ctx context.Context, request proto.Message) (proto.Message, error)
+	watch  func(stream grpc.ServerStreamingServer[availabilityv1.WatchAvailabilityResponse]) error
 }
 
 type lockedBuffer struct {
@@ -74,6 +77,7 @@ func newFace(t *testing.T, tokens *authn.Tokens) *face {
 	operatorv1.RegisterAgentOperationsServer(behind, fakeOperations{face: f})
 	operatorv1.RegisterAgentConfigServer(behind, fakeAgents{face: f})
 	operatorv1.RegisterServerConfigServer(behind, fakeServers{face: f})
+	operatorv1.RegisterAvailabilityConfigServer(behind, fakeAvailability{face: f})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- behind.Run(ctx) }()

@@ -16,17 +16,19 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/commandcenter/fleet/services/internal/fault"
 )
 
 // placed refuses parameters that come where the route does not look for them, and which the gateway would ignore: in the query of
-// a route with a body, in the body of a route without, or once more beside the path.
+// a route with a body or without any parameters, in the body of a route without, or once more beside the path.
 func (h *handler) placed(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		kept := requestOf(r.Context())
 		kept.params = params
-		if err := misplaced(r, kept.body, params); err != nil {
+		queried := r.URL.RawQuery != "" && h.routes.queried(r.URL.EscapedPath(), r.Method)
+		if err := misplaced(r, kept.body, params, queried); err != nil {
 			h.refuse(w, kept, err)
 			return
 		}
@@ -34,14 +36,14 @@ func (h *handler) placed(next runtime.HandlerFunc) runtime.HandlerFunc {
 	}
 }
 
-func misplaced(r *http.Request, body []byte, params map[string]string) *fault.Error {
-	if err := misplacedQuery(r, params); err != nil {
+func misplaced(r *http.Request, body []byte, params map[string]string, queried bool) *fault.Error {
+	if err := misplacedQuery(r, params, queried); err != nil {
 		return err
 	}
 	return misplacedBody(r.Method, body, params)
 }
 
-func misplacedQuery(r *http.Request, params map[string]string) *fault.Error {
+func misplacedQuery(r *http.Request, params map[string]string, queried bool) *fault.Error {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return fault.Invalid("#/query", "cannot be read: %v", err)
@@ -59,6 +61,8 @@ func misplacedQuery(r *http.Request, params map[string]string) *fault.Error {
 			return fault.Invalid("#/"+escape(key), "is not a query parameter of this route, which takes its fields in the body")
 		case params[key] != "":
 			return fault.Invalid("#/"+escape(key), "is given by the path, and cannot be given again")
+		case !queried: // its generated handler does not look
+			return fault.Invalid("#/"+escape(key), "is not a parameter of this route, which has none in the query")
 		}
 	}
 	return nil
@@ -124,10 +128,26 @@ func (strictQuery) Parse(message proto.Message, values url.Values, filter *utili
 		}
 		seen[field.JSONName()] = key
 		if err := (&runtime.DefaultQueryParser{}).Parse(message, url.Values{key: values[key]}, filter); err != nil {
-			return queryError(key, fmt.Sprintf("cannot be read from %q", values[key]))
+			return queryError(key, fmt.Sprintf("cannot be read from %q; must be %s", values[key], form(field)))
 		}
 	}
 	return nil
+}
+
+// form says what a query parameter must be.
+func form(field protoreflect.FieldDescriptor) string {
+	switch field.Kind() {
+	case protoreflect.EnumKind:
+		return fault.Choices(field.Enum())
+	case protoreflect.BoolKind:
+		return "true or false"
+	case protoreflect.MessageKind:
+		return written[field.Message().FullName()]
+	case protoreflect.StringKind:
+		return "one text"
+	default:
+		return "one whole number"
+	}
 }
 
 // The gateway passes on only the text of such an error, so it is written to be read back.

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	"github.com/commandcenter/fleet/services/internal/fault"
 )
 
@@ -72,9 +74,22 @@ func writeLine(w http.ResponseWriter, value any) {
 var (
 	unknownField = regexp.MustCompile(`unknown field "([^"]*)"`)
 	position     = regexp.MustCompile(`\(line (\d+):(\d+)\)`)
-	pathParam    = regexp.MustCompile(`type mismatch, parameter: ([^,]+), error: (.*)`)
+	pathParam    = regexp.MustCompile(`type mismatch, parameter: ([^,]+), error:`)
+	badTime      = regexp.MustCompile(`invalid (google\.protobuf\.\w+) value (".*")`)
 	badTimeout   = regexp.MustCompile(`^invalid grpc-timeout`)
 )
+
+// typedParams says what those parameters of paths must be that are not just any text.
+var typedParams = map[string]string{
+	"id":   "a whole number",
+	"path": "HEARTBEAT_PATH_BUS or HEARTBEAT_PATH_DIRECT",
+}
+
+// written says how times are written.
+var written = map[protoreflect.FullName]string{
+	"google.protobuf.Timestamp": "a time with its offset, such as 2026-03-29T01:30:00Z",
+	"google.protobuf.Duration":  "seconds, such as 5400s",
+}
 
 // pointed finds which field a refusal of the gateway's own readers is about, in the request as it was sent.
 func pointed(body []byte, err *fault.Error) *fault.Error {
@@ -87,7 +102,7 @@ func pointed(body []byte, err *fault.Error) *fault.Error {
 		return refused
 	}
 	if match := pathParam.FindStringSubmatch(text); match != nil {
-		return fault.Invalid("#/"+match[1], "%s", match[2])
+		return fault.Invalid("#/"+match[1], "must be %s", typedParams[match[1]])
 	}
 	if badTimeout.MatchString(text) {
 		return fault.Invalid("#/Grpc-Timeout", "must be digits and a unit of H, M, S, m, u or n, as in 5S")
@@ -103,6 +118,9 @@ func pointed(body []byte, err *fault.Error) *fault.Error {
 			pointer = "/" + escape(match[1])
 		}
 		return badBody(pointer, "is not a field that this route knows")
+	}
+	if match := badTime.FindStringSubmatch(text); match != nil {
+		return badBody(pointer, "cannot be read from %s; must be %s", match[2], written[protoreflect.FullName(match[1])])
 	}
 	detail := strings.TrimPrefix(strings.TrimSpace(position.ReplaceAllString(text, "")), ": ")
 	return badBody(pointer, "cannot be read: %s", detail)

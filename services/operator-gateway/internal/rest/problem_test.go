@@ -109,6 +109,10 @@ func TestRolesOverREST(t *testing.T) {
 		{"Bearer fake-token-of-operator", "POST", "/api/config/agents/a:accept", 200},
 		{"Bearer fake-token-of-operator", "DELETE", "/api/config/agents/a", 403},
 		{"Bearer fake-token-of-operator", "PATCH", "/api/config/servers/s", 403},
+		{"Bearer fake-token-of-viewer", "GET", "/api/availability/servers", 200},
+		{"Bearer fake-token-of-viewer", "DELETE", "/api/config/servers/s/maintenance", 403},
+		{"Bearer fake-token-of-viewer", "DELETE", "/api/config/servers/s/maintenance-windows/1", 403},
+		{"Bearer fake-token-of-operator", "DELETE", "/api/config/servers/s/maintenance", 200},
 		{"Bearer fake-token-of-admin", "DELETE", "/api/config/agents/a", 200},
 		{"Bearer fake-token-of-admin", "PATCH", "/api/config/servers/s", 200},
 	} {

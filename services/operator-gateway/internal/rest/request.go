@@ -40,7 +40,9 @@ func requestOf(ctx context.Context) *request {
 }
 
 // takesBody tells methods whose parameters come in the body from those with parameters in the query.
-func takesBody(method string) bool { return method == http.MethodPost || method == http.MethodPatch }
+func takesBody(method string) bool {
+	return method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch
+}
 
 // changes tells methods after which something may be different.
 func changes(method string) bool { return method != http.MethodGet && method != http.MethodHead }

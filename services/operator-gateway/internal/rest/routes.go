@@ -18,6 +18,7 @@ type route struct {
 	template string
 	path     *regexp.Regexp
 	methods  []string
+	queried  []string // the methods that have query parameters
 }
 
 // pages are what is served beside the interface: where to look, and its description.
@@ -25,15 +26,25 @@ var pages = map[string]struct{ kind, content string }{
 	"/openapi.json": {"application/json", string(contracts.OpenAPI)},
 	"/": {"text/plain; charset=utf-8", `CommandCenter agent fleet
 
-/openapi.json              this interface, for people and tools
-/api/agents                the agents that take commands, and how each is reached
-/api/agents/{agent}/route  which way its next command would take, and why
-/api/config/agents         every agent, to accept, reject and set up
-/api/config/servers        the server catalog
+/openapi.json                              this interface, for people and tools
+/api/agents                                the agents that take commands, and how each is reached
+/api/agents/{agent}/route                  which way its next command would take, and why
+/api/availability/servers                  which servers are available, and why
+/api/availability/overview                 how that is found out just now, and what is held
+/api/config/agents                         every agent, to accept, reject and set up
+/api/config/servers                        the server catalog
+/api/config/servers/{server}/maintenance   take a server out of traffic, and put it back
 `},
 }
 
 var parameter = regexp.MustCompile(`\\\{[^}]*\\\}`)
+
+// operation is one method of a path, as far as it matters here.
+type operation struct {
+	Parameters []struct {
+		In string `json:"in"`
+	} `json:"parameters"`
+}
 
 func readRoutes(openAPI []byte) (routes, error) {
 	var document struct {
@@ -44,15 +55,9 @@ func readRoutes(openAPI []byte) (routes, error) {
 	}
 	var found routes
 	for template, operations := range document.Paths {
-		pattern, err := regexp.Compile("^" + parameter.ReplaceAllString(regexp.QuoteMeta(template), "[^/]+") + "$")
+		one, err := readRoute(template, operations)
 		if err != nil {
 			return nil, err
-		}
-		one := route{template: template, path: pattern}
-		for method := range operations {
-			if method = strings.ToUpper(method); slices.Contains(knownMethods, method) { // "parameters" may stand beside them
-				one.methods = append(one.methods, method)
-			}
 		}
 		found = append(found, one)
 	}
@@ -64,6 +69,31 @@ func readRoutes(openAPI []byte) (routes, error) {
 	return found, nil
 }
 
+func readRoute(template string, operations map[string]json.RawMessage) (route, error) {
+	pattern, err := regexp.Compile("^" + parameter.ReplaceAllString(regexp.QuoteMeta(template), "[^/]+") + "$")
+	if err != nil {
+		return route{}, err
+	}
+	found := route{template: template, path: pattern}
+	for method, content := range operations {
+		if method = strings.ToUpper(method); !slices.Contains(knownMethods, method) { // "parameters" may stand beside them
+			continue
+		}
+		var described operation
+		if err := json.Unmarshal(content, &described); err != nil {
+			return route{}, err
+		}
+		found.methods = append(found.methods, method)
+		for _, one := range described.Parameters {
+			if one.In == "query" {
+				found.queried = append(found.queried, method)
+				break
+			}
+		}
+	}
+	return found, nil
+}
+
 // of is the template that an escaped path matches; empty for a path that does not exist.
 func (r routes) of(path string) string {
 	for _, one := range r {
@@ -72,6 +102,11 @@ func (r routes) of(path string) string {
 		}
 	}
 	return ""
+}
+
+// queried tells whether a method of an escaped path has query parameters.
+func (r routes) queried(path, method string) bool {
+	return slices.ContainsFunc(r, func(one route) bool { return slices.Contains(one.queried, method) && one.matches(path) })
 }
 
 // matches compares the depth first, which tells most apart for a fraction of the time.

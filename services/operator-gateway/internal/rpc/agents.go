@@ -24,7 +24,9 @@ type Agents struct {
 }
 
 // act is one change of an agent.
-func (s *Agents) act(does, agent string) act { return act{logger: s.Logger, does: does, agent: agent} }
+func (s *Agents) act(does, agent string) act {
+	return act{logger: s.Logger, by: registryService, does: does, agent: agent}
+}
 
 var freshness = map[string]registryv1.Freshness{
 	"": registryv1.Freshness_FRESHNESS_UNSPECIFIED, "fresh": registryv1.Freshness_FRESHNESS_FRESH,
@@ -39,7 +41,7 @@ func (s *Agents) ListAgents(ctx context.Context, request *operatorv1.ListConfigA
 		OrderBy: request.GetOrderBy(), PageSize: request.GetPageSize(), PageToken: request.GetPageToken(),
 	})
 	if err != nil {
-		return nil, read(err, "")
+		return nil, registryService.read(err, "")
 	}
 	return &operatorv1.ListConfigAgentsResponse{Agents: page.GetAgents(), NextPageToken: page.GetNextPageToken()}, nil
 }
@@ -157,10 +159,10 @@ func (s *Agents) VerifyHttp(ctx context.Context, request *operatorv1.VerifyHttpR
 	finding, recorded, err := s.Verifier.Verify(ctx, agent)
 	audit(ctx, s.act("verify HTTP", agent.GetName()), err)
 	if err != nil {
-		if passed := passed(err, agent.GetName()); passed != nil {
+		if passed := registryService.passed(err, agent.GetName()); passed != nil {
 			return nil, passed
 		}
-		return nil, unavailable(err, agent.GetName(), fmt.Sprintf("the ping's outcome (%s) could not be recorded, since the registry did not answer; verify again", finding.Detail))
+		return nil, registryService.unavailable(err, agent.GetName(), "the ping's outcome (%s) could not be recorded, since the registry did not answer; verify again", finding.Detail)
 	}
 	return &operatorv1.VerifyHttpResponse{
 		HttpBaseUrl: agent.GetHttpBaseUrl(), HttpVerification: recorded.GetAgent().GetHttpVerification(), AnsweredAs: finding.AnsweredAs, Recorded: recorded.GetRecorded(),
@@ -170,5 +172,5 @@ func (s *Agents) VerifyHttp(ctx context.Context, request *operatorv1.VerifyHttpR
 // ListUrlProposals derives URLs from what the agent reported.
 func (s *Agents) ListUrlProposals(ctx context.Context, request *operatorv1.ListUrlProposalsRequest) (*operatorv1.ListUrlProposalsResponse, error) {
 	found, err := s.Registry.Agents.ListUrlProposals(ctx, &registryv1.ListUrlProposalsRequest{Name: request.GetAgent()})
-	return &operatorv1.ListUrlProposalsResponse{Proposals: found.GetProposals(), Reported: found.GetReported()}, read(renamed(err), request.GetAgent())
+	return &operatorv1.ListUrlProposalsResponse{Proposals: found.GetProposals(), Reported: found.GetReported()}, registryService.read(renamed(err), request.GetAgent())
 }

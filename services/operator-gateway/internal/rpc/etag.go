@@ -13,7 +13,7 @@ import (
 const IfMatch = "if-match"
 
 // etag is the etag of a change: the request's own field, or over REST the If-Match header. Empty if neither is there; the
-// registry then answers ETAG_REQUIRED, or that there is nothing to change.
+// service that is asked then answers ETAG_REQUIRED, or that there is nothing to change.
 func etag(ctx context.Context, field string) (string, error) {
 	incoming, _ := metadata.FromIncomingContext(ctx)
 	header, err := parseIfMatch(incoming.Get(IfMatch))

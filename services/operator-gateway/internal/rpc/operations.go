@@ -18,6 +18,7 @@ import (
 type Operations struct {
 	operatorv1.UnimplementedAgentOperationsServer
 	Registry Registry
+	Verdicts *Verdicts
 	Executor *command.Executor
 	// Stopping is closed when the gateway begins to stop: batches start no more then.
 	Stopping <-chan struct{}
@@ -31,14 +32,16 @@ func (s *Operations) ListAgents(ctx context.Context, request *operatorv1.ListAge
 		Query:  request.GetQuery(), PageSize: request.GetPageSize(), PageToken: request.GetPageToken(),
 	})
 	if err != nil {
-		return nil, read(err, "")
+		return nil, registryService.read(err, "")
 	}
+	verdicts := s.Verdicts.of(ctx, page.GetAgents())
 	response := &operatorv1.ListAgentsResponse{NextPageToken: page.GetNextPageToken()}
 	for _, agent := range page.GetAgents() {
 		decision := routing.Decide(routing.FromRegistry(agent, nil, time.Since(askedAt)), false, s.Executor.Policy)
 		response.Agents = append(response.Agents, &operatorv1.AddressableAgent{
 			Name: agent.GetName(), Hostname: agent.GetHostname(), Transport: transport(decision.Transport), Refusal: string(decision.Refusal),
 			HeartbeatAge: youngest(agent.GetBusHeartbeatAge(), agent.GetDirectHeartbeatAge()), Server: agent.GetServer(), AgentVersion: agent.GetAgentVersion(),
+			Availability: verdicts[agent.GetServer().GetServerKey()],
 		})
 	}
 	return response, nil

@@ -8,13 +8,15 @@ import (
 )
 
 const (
-	operations = "/commandcenter.operator.v1.AgentOperations/"
-	agents     = "/commandcenter.operator.v1.AgentConfig/"
-	servers    = "/commandcenter.operator.v1.ServerConfig/"
+	operations   = "/commandcenter.operator.v1.AgentOperations/"
+	agents       = "/commandcenter.operator.v1.AgentConfig/"
+	servers      = "/commandcenter.operator.v1.ServerConfig/"
+	availability = "/commandcenter.operator.v1.AvailabilityConfig/"
 )
 
-// Policy says which role each method needs. A viewer reads; an operator makes agents act and decides about them; an admin also
-// edits the server catalog, removes agents and resolves identity conflicts. Each role includes the one before it.
+// Policy says which role each method needs. A viewer reads; an operator makes agents act, decides about them, plans maintenance and,
+// since that cannot wait for morning, orders brakes; an admin also edits the server catalog, removes agents and resolves identity
+// conflicts. Each role includes the one before it.
 func Policy() authn.Policy {
 	viewer, operator, admin := []authn.Role{authn.Viewer}, []authn.Role{authn.Operator}, []authn.Role{authn.Admin}
 	return authn.Policy{
@@ -52,10 +54,23 @@ func Policy() authn.Policy {
 		servers + "ListOfflineLog": viewer,
 		servers + "CreateServer":   admin,
 		servers + "UpdateServer":   admin,
+
+		availability + "GetOverview":              viewer,
+		availability + "ListAvailability":         viewer,
+		availability + "GetAvailability":          viewer,
+		availability + "WatchAvailability":        viewer,
+		availability + "GetMaintenance":           viewer,
+		availability + "ListMaintenanceWindows":   viewer,
+		availability + "PreviewMaintenanceWindow": viewer,
+		availability + "SetMaintenance":           operator,
+		availability + "ClearMaintenance":         operator,
+		availability + "CreateMaintenanceWindow":  operator,
+		availability + "DeleteMaintenanceWindow":  operator,
+		availability + "OrderBrake":               operator,
 	}
 }
 
-// Deadlines give a command its whole budget; it ends by itself a little earlier, and says how. A batch has many.
+// Deadlines give a command its whole budget; it ends by itself a little earlier, and says how. A batch has many, and a watch goes on.
 func Deadlines(budget time.Duration) map[string]time.Duration {
 	deadlines := map[string]time.Duration{}
 	for method := range Policy() {
@@ -64,5 +79,6 @@ func Deadlines(budget time.Duration) map[string]time.Duration {
 		}
 	}
 	deadlines[operations+"BatchRun"] = batchDeadline
+	deadlines[availability+"WatchAvailability"] = watchDeadline
 	return deadlines
 }

@@ -12,10 +12,12 @@ import (
 	"github.com/commandcenter/fleet/services/internal/authn"
 )
 
-// methods are all methods of the three services, from the contract itself.
+// methods are all methods of the four services, from the contract itself.
 func methods() map[string]protoreflect.MethodDescriptor {
 	found := map[string]protoreflect.MethodDescriptor{}
-	for _, file := range []protoreflect.FileDescriptor{operatorv1.File_commandcenter_operator_v1_operations_proto, operatorv1.File_commandcenter_operator_v1_config_proto} {
+	for _, file := range []protoreflect.FileDescriptor{
+		operatorv1.File_commandcenter_operator_v1_operations_proto, operatorv1.File_commandcenter_operator_v1_config_proto, operatorv1.File_commandcenter_operator_v1_availability_proto,
+	} {
 		for i := range file.Services().Len() {
 			service := file.Services().Get(i)
 			for j := range service.Methods().Len() {
@@ -29,8 +31,8 @@ func methods() map[string]protoreflect.MethodDescriptor {
 
 func TestNoMethodIsMissingFromThePolicy(t *testing.T) {
 	policy, known := Policy(), methods()
-	if len(known) != 32 {
-		t.Errorf("there are %d methods, not 32", len(known))
+	if len(known) != 44 {
+		t.Errorf("there are %d methods, not 44", len(known))
 	}
 	for name := range known {
 		if len(policy[name]) != 1 {
@@ -44,12 +46,12 @@ func TestNoMethodIsMissingFromThePolicy(t *testing.T) {
 	}
 }
 
-// Whoever may only look changes nothing: what is no GET over REST needs more than a viewer.
+// Whoever may only look changes nothing: what is no GET over REST needs more than a viewer, save a preview, which stores nothing.
 func TestViewersOnlyRead(t *testing.T) {
 	policy := Policy()
 	for name, method := range methods() {
 		rule := proto.GetExtension(method.Options(), annotations.E_Http).(*annotations.HttpRule)
-		if reads := rule.GetGet() != ""; policy.Allows(name, authn.Viewer) != reads {
+		if reads := rule.GetGet() != "" || name == availability+"PreviewMaintenanceWindow"; policy.Allows(name, authn.Viewer) != reads {
 			t.Errorf("%s: a viewer may call it: %t; it only reads: %t", name, !reads, reads)
 		}
 		if !policy.Allows(name, authn.Admin) {
@@ -67,6 +69,12 @@ func TestCommandsHaveTheirWholeBudget(t *testing.T) {
 	deadlines := Deadlines(time.Minute)
 	for name := range methods() {
 		deadline, set := deadlines[name]
+		if name == availability+"WatchAvailability" { // goes on as long as its caller wants
+			if deadline != watchDeadline {
+				t.Errorf("a watch may take %s", deadline)
+			}
+			continue
+		}
 		if isOperation := len(name) > len(operations) && name[:len(operations)] == operations; set != isOperation || (set && deadline <= time.Minute) {
 			t.Errorf("%s may take %s", name, deadline)
 		}

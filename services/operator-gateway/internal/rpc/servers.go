@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	availabilityv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/availability/v1"
 	operatorv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/operator/v1"
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 )
@@ -11,8 +12,14 @@ import (
 // Servers implements operator.v1.ServerConfig.
 type Servers struct {
 	operatorv1.UnimplementedServerConfigServer
-	Registry Registry
-	Logger   *slog.Logger
+	Registry     Registry
+	Availability availabilityv1.AvailabilityClient // has the offline log
+	Logger       *slog.Logger
+}
+
+// act is one change of a server.
+func (s *Servers) act(does, server string) act {
+	return act{logger: s.Logger, by: registryService, does: does, server: server}
 }
 
 // ListServers lists servers.
@@ -21,18 +28,18 @@ func (s *Servers) ListServers(ctx context.Context, request *operatorv1.ListServe
 		Type: request.GetType(), HasAgent: request.HasAgent, Query: request.GetQuery(),
 		OrderBy: request.GetOrderBy(), PageSize: request.GetPageSize(), PageToken: request.GetPageToken(),
 	})
-	return &operatorv1.ListServersResponse{Servers: page.GetServers(), NextPageToken: page.GetNextPageToken()}, read(err, "")
+	return &operatorv1.ListServersResponse{Servers: page.GetServers(), NextPageToken: page.GetNextPageToken()}, registryService.read(err, "")
 }
 
 // GetServer shows one server.
 func (s *Servers) GetServer(ctx context.Context, request *operatorv1.GetServerRequest) (*registryv1.Server, error) {
 	found, err := s.Registry.Servers.GetServer(ctx, &registryv1.GetServerRequest{Name: request.GetServer()})
-	return found.GetServer(), read(err, "")
+	return found.GetServer(), registryService.read(err, "")
 }
 
 // CreateServer creates one server.
 func (s *Servers) CreateServer(ctx context.Context, request *operatorv1.CreateServerRequest) (*registryv1.Server, error) {
-	created, err := change(ctx, act{logger: s.Logger, does: "create server", server: request.GetName()}, s.Registry.Servers.CreateServer, &registryv1.CreateServerRequest{
+	created, err := change(ctx, s.act("create server", request.GetName()), s.Registry.Servers.CreateServer, &registryv1.CreateServerRequest{
 		Name: request.GetName(), Url: request.GetUrl(), Type: request.GetType(), Active: request.Active, Actor: actor(ctx),
 	})
 	return created.GetServer(), err
@@ -44,7 +51,7 @@ func (s *Servers) UpdateServer(ctx context.Context, request *operatorv1.UpdateSe
 	if err != nil {
 		return nil, err
 	}
-	updated, err := change(ctx, act{logger: s.Logger, does: "update server", server: request.GetServer()}, s.Registry.Servers.UpdateServer, &registryv1.UpdateServerRequest{
+	updated, err := change(ctx, s.act("update server", request.GetServer()), s.Registry.Servers.UpdateServer, &registryv1.UpdateServerRequest{
 		Name: request.GetServer(), Etag: etag, NewName: request.Name, Url: request.Url, Type: request.Type, Active: request.Active, Actor: actor(ctx),
 	})
 	return updated.GetServer(), err
@@ -52,8 +59,8 @@ func (s *Servers) UpdateServer(ctx context.Context, request *operatorv1.UpdateSe
 
 // ListOfflineLog reads a server's offline log.
 func (s *Servers) ListOfflineLog(ctx context.Context, request *operatorv1.ListOfflineLogRequest) (*operatorv1.ListOfflineLogResponse, error) {
-	page, err := s.Registry.Servers.ListOfflineLog(ctx, &registryv1.ListOfflineLogRequest{
-		Name: request.GetServer(), StartAt: request.GetStartAt(), EndAt: request.GetEndAt(), PageSize: request.GetPageSize(), PageToken: request.GetPageToken(),
+	page, err := s.Availability.ListOfflineLog(ctx, &availabilityv1.ListOfflineLogRequest{
+		Server: request.GetServer(), StartAt: request.GetStartAt(), EndAt: request.GetEndAt(), PageSize: request.GetPageSize(), PageToken: request.GetPageToken(),
 	})
-	return &operatorv1.ListOfflineLogResponse{Entries: page.GetEntries(), NextPageToken: page.GetNextPageToken()}, read(err, "")
+	return &operatorv1.ListOfflineLogResponse{Entries: page.GetEntries(), NextPageToken: page.GetNextPageToken()}, availabilityService.read(err, "")
 }

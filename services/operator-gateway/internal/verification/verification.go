@@ -3,8 +3,6 @@ package verification
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -12,19 +10,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/agenthttp"
-	"github.com/commandcenter/fleet/services/internal/spelling"
 )
 
 const (
 	pingTimeout = 5 * time.Second
-	// maxPongBytes bounds what is read of a ping's answer.
-	maxPongBytes = 64 << 10
 	// claimInterval is how often due verifications are asked for, and claimTimeout how long they are ours.
 	claimInterval = time.Minute
 	claimTimeout  = time.Minute
@@ -53,65 +46,29 @@ type Verifier struct {
 	disproofs  sync.WaitGroup
 }
 
-// Finding is what a ping showed.
-type Finding struct {
-	Succeeded  bool
-	AnsweredAs string
-	Detail     string
+// Verify pings an agent and records what that showed, unless its base URL was changed meanwhile or something newer is known.
+// The ping carries no credential: the URL is not verified yet.
+func (v *Verifier) Verify(ctx context.Context, agent *registryv1.Agent) (agenthttp.Pong, *registryv1.RecordHttpVerificationResponse, error) {
+	began := time.Now()
+	pong := v.ping(ctx, agent)
+	recorded, err := v.record(ctx, agent.GetName(), agent.GetHttpBaseUrl(), pong, began)
+	return pong, recorded, err
 }
 
-// Ping asks whoever is at the base URL for its name. It carries no credential: the URL is not verified yet.
-func (v *Verifier) Ping(ctx context.Context, name, baseURL string) Finding {
+func (v *Verifier) ping(ctx context.Context, agent *registryv1.Agent) agenthttp.Pong {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
-	base, err := agenthttp.ParseBaseURL(baseURL)
-	if err != nil {
-		return Finding{Detail: "the base URL " + err.Error()}
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base.String()+"/agent/v1/ping", nil)
-	if err != nil {
-		return Finding{Detail: err.Error()}
-	}
-	response, err := v.Client.Do(request)
-	if err != nil {
-		return Finding{Detail: "no answer: " + err.Error()}
-	}
-	defer response.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(response.Body, maxPongBytes+1))
-	switch {
-	case err != nil:
-		return Finding{Detail: "the answer broke off: " + err.Error()}
-	case response.StatusCode != http.StatusOK:
-		return Finding{Detail: fmt.Sprintf("answers HTTP %d instead of 200", response.StatusCode)}
-	case len(raw) > maxPongBytes:
-		return Finding{Detail: fmt.Sprintf("answers with more than %d bytes", maxPongBytes)}
-	}
-	pong := &agentv1.PingResponse{}
-	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(raw, pong); err != nil {
-		return Finding{Detail: "the answer is no PingResponse: " + err.Error()}
-	}
-	if !spelling.Same(pong.GetName(), name) {
-		return Finding{AnsweredAs: pong.GetName(), Detail: fmt.Sprintf("answers as %q, not as %q", pong.GetName(), name)}
-	}
-	return Finding{Succeeded: true, AnsweredAs: pong.GetName(), Detail: fmt.Sprintf("answers as %q", pong.GetName())}
+	return agenthttp.Ping(ctx, v.Client, "", agent.GetName(), agent.GetHttpBaseUrl())
 }
 
-// Verify pings an agent and records what that showed, unless its base URL was changed meanwhile or something newer is known.
-func (v *Verifier) Verify(ctx context.Context, agent *registryv1.Agent) (Finding, *registryv1.RecordHttpVerificationResponse, error) {
-	began := time.Now()
-	finding := v.Ping(ctx, agent.GetName(), agent.GetHttpBaseUrl())
-	recorded, err := v.record(ctx, agent.GetName(), agent.GetHttpBaseUrl(), finding, began)
-	return finding, recorded, err
-}
-
-// record tells how old the finding is, so that what was seen later is not overwritten.
-func (v *Verifier) record(ctx context.Context, name, baseURL string, finding Finding, began time.Time) (*registryv1.RecordHttpVerificationResponse, error) {
+// record tells how old the pong is, so that what was seen later is not overwritten.
+func (v *Verifier) record(ctx context.Context, name, baseURL string, pong agenthttp.Pong, began time.Time) (*registryv1.RecordHttpVerificationResponse, error) {
 	outcome := registryv1.VerificationOutcome_VERIFICATION_OUTCOME_FAILED
-	if finding.Succeeded {
+	if pong.Succeeded {
 		outcome = registryv1.VerificationOutcome_VERIFICATION_OUTCOME_SUCCEEDED
 	}
 	return v.Registry.RecordHttpVerification(ctx, &registryv1.RecordHttpVerificationRequest{
-		Name: name, HttpBaseUrl: baseURL, Outcome: outcome, Detail: finding.Detail,
+		Name: name, HttpBaseUrl: baseURL, Outcome: outcome, Detail: pong.Detail,
 		Age: durationpb.New(time.Since(began)),
 	})
 }
@@ -128,7 +85,7 @@ func (v *Verifier) Disprove(name, baseURL, detail string) {
 		defer v.disproving.Add(-1)
 		ctx, cancel := agenthttp.Detached(context.Background())
 		defer cancel()
-		if _, err := v.record(ctx, name, baseURL, Finding{Detail: detail}, began); err != nil {
+		if _, err := v.record(ctx, name, baseURL, agenthttp.Pong{Detail: detail}, began); err != nil {
 			v.Logger.Warn("a failed connection could not be recorded", "agent", name, "error", err)
 		}
 	})
@@ -162,8 +119,8 @@ func (v *Verifier) repeatDue(ctx context.Context) int {
 	var group sync.WaitGroup
 	for _, agent := range claimed.GetAgents() {
 		group.Go(func() {
-			finding, _, err := v.Verify(ctx, agent)
-			v.Logger.Info("HTTP verified again", "agent", agent.GetName(), "succeeded", finding.Succeeded, "detail", finding.Detail, "error", err)
+			pong, _, err := v.Verify(ctx, agent)
+			v.Logger.Info("HTTP verified again", "agent", agent.GetName(), "succeeded", pong.Succeeded, "detail", pong.Detail, "error", err)
 		})
 	}
 	group.Wait()

