@@ -13,9 +13,9 @@ BIN      := $(CURDIR)/.bin
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-run: ## Start everything on loopback, with simulated agents; data in var/
+run: ## Start everything on loopback, with simulated agents; data in var/; ARGS="-availability-replicas 2"
 	@go build -o out/bin/ ./deploy/cmd/local
-	@exec out/bin/local
+	@exec out/bin/local $(ARGS)
 
 demo: ## Tell the main story through REST against a fresh local system
 	@go build -o out/bin/ ./deploy/cmd/demo
@@ -28,14 +28,14 @@ invariants: ## List the promises kept: the tests named after the invariants
 	@go test -run '^TestI[0-9]+_' -v $(PACKAGES) | grep -E '^(---|FAIL)'
 
 lint: $(BIN)/golangci-lint ## Lint each module, with the dependency rules
-	@for module in $(MODULES); do echo "lint $$module"; (cd $$module && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...); done
+	@for module in $(MODULES); do echo "lint $$module"; (cd $$module && $(BIN)/golangci-lint run --allow-parallel-runners --config $(CURDIR)/.golangci.yml ./...); done
 
 generate: ## Generate proto/gen from the proto files
 	@./proto/generate.sh
 
-bench: ## Measure, print the table beside its targets and baselines, write out/bench.json
-	@go build -o out/bin/ ./deploy/cmd/bench ./deploy/cmd/local ./servicebus-emulator/cmd/servicebus-emulator ./services/registry/cmd/registry ./services/heartbeat/cmd/heartbeat ./services/operator-gateway/cmd/operator-gateway
-	@exec out/bin/bench
+bench: ## Measure, print the table beside its targets and baselines, write out/bench.json; ARGS="-only sweeps"
+	@go build -o out/bin/ ./deploy/cmd/bench ./deploy/cmd/local ./servicebus-emulator/cmd/servicebus-emulator ./services/registry/cmd/registry ./services/heartbeat/cmd/heartbeat ./services/availability/cmd/availability ./services/operator-gateway/cmd/operator-gateway
+	@exec out/bin/bench $(ARGS)
 
 CHAOS_TAGS = $(if $(filter order,$(BREAK)),break_order)$(if $(filter settle,$(BREAK)),break_settle)
 chaos: ## Break a running system on purpose and count what was lost or run twice; ARGS="-seed 7 -duration 1h"; BREAK=order|settle|journal breaks a rule

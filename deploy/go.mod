@@ -6,6 +6,7 @@ replace (
 	github.com/commandcenter/fleet/agent => ../agent
 	github.com/commandcenter/fleet/proto => ../proto
 	github.com/commandcenter/fleet/servicebus-emulator => ../servicebus-emulator
+	github.com/commandcenter/fleet/services/availability => ../services/availability
 	github.com/commandcenter/fleet/services/heartbeat => ../services/heartbeat
 	github.com/commandcenter/fleet/services/internal => ../services/internal
 	github.com/commandcenter/fleet/services/operator-gateway => ../services/operator-gateway
@@ -16,6 +17,7 @@ require (
 	github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus v1.11.0
 	github.com/Azure/go-amqp v1.7.0
 	github.com/google/uuid v1.6.0
+	go.yaml.in/yaml/v3 v3.0.6
 	google.golang.org/grpc v1.85.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
@@ -77,6 +79,7 @@ require (
 	github.com/commandcenter/fleet/agent v0.0.0
 	github.com/commandcenter/fleet/proto v0.0.0
 	github.com/commandcenter/fleet/servicebus-emulator v0.0.0
+	github.com/commandcenter/fleet/services/availability v0.0.0
 	github.com/commandcenter/fleet/services/heartbeat v0.0.0
 	github.com/commandcenter/fleet/services/internal v0.0.0 // indirect
 	github.com/commandcenter/fleet/services/operator-gateway v0.0.0
@@ -106,11 +109,10 @@ require (
 	github.com/x448/float16 v0.8.4 // indirect
 	github.com/xlab/treeprint v1.2.0 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
-	go.yaml.in/yaml/v3 v3.0.6 // indirect
 	golang.org/x/net v0.62.0 // indirect
 	golang.org/x/sys v0.50.0 // indirect
 	golang.org/x/text v0.44.0 // indirect
-	google.golang.org/protobuf v1.36.12 // indirect
+	google.golang.org/protobuf v1.36.12
 	gopkg.in/evanphx/json-patch.v4 v4.13.0 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect

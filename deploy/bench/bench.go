@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,44 +16,70 @@ import (
 
 func newUUID() string { return uuid.NewString() }
 
-// Run measures everything and returns the figures. Progress goes to out.
-func Run(ctx context.Context, out io.Writer) (*Report, error) {
+// measurement is one of several figures, which need a machine of their own.
+type measurement struct {
+	name string
+	run  func(context.Context) error
+}
+
+// Run measures everything, or only what is named so, and returns the figures. Progress goes to out.
+func Run(ctx context.Context, out io.Writer, only string) (*Report, error) {
 	report := &Report{}
-	if err := report.benchStart(ctx); err != nil {
-		return report, fmt.Errorf("start: %w", err)
+	chosen, err := choose(report.measurements(), only)
+	if err != nil {
+		return report, err
 	}
-	_, _ = fmt.Fprintln(out, "measured: start")
-	if err := report.benchEmulator(ctx); err != nil {
-		return report, fmt.Errorf("emulator: %w", err)
-	}
-	_, _ = fmt.Fprintln(out, "measured: emulator")
-	measurements := []struct {
-		name string
-		run  func(context.Context, *system) error
-	}{
-		{"freshness", report.benchFreshness},
-		{"commands", report.benchCommands},
-		{"commands in flight", report.benchInFlight},
-		{"ingest", report.benchIngest},
-		{"replicas", report.benchReplicas},
-	}
-	for _, measurement := range measurements {
-		if err := measure(ctx, measurement.run); err != nil {
-			return report, fmt.Errorf("%s: %w", measurement.name, err)
+	for _, one := range chosen {
+		if err := one.run(ctx); err != nil {
+			return report, fmt.Errorf("%s: %w", one.name, err)
 		}
-		_, _ = fmt.Fprintln(out, "measured:", measurement.name)
+		_, _ = fmt.Fprintln(out, "measured:", one.name)
 	}
 	return report, nil
 }
 
-// measure runs one measurement on a fresh system, so that none sees what another left.
-func measure(ctx context.Context, run func(context.Context, *system) error) error {
-	fresh, err := newSystem(ctx)
-	if err != nil {
-		return err
+func (r *Report) measurements() []measurement {
+	return []measurement{
+		{"start", r.benchStart},
+		{"emulator", r.benchEmulator},
+		{"freshness", onSystem(r.benchFreshness)},
+		{"commands", onSystem(r.benchCommands)},
+		{"commands in flight", onSystem(r.benchInFlight)},
+		{"ingest", onSystem(r.benchIngest)},
+		{"replicas", onSystem(r.benchReplicas)},
+		{"silence", onSystem(r.benchSilence)},
+		{"takeover", onSystem(r.benchTakeover)},
+		{"sweeps", onSystem(r.benchSweeps)},
+		{"large sweeps", onSystem(r.benchLargeSweeps)},
+		{"probes", onSystem(r.benchProbes)},
 	}
-	defer fresh.close()
-	return run(ctx, fresh)
+}
+
+// choose picks the measurement of a name; all without one.
+func choose(all []measurement, only string) ([]measurement, error) {
+	if only == "" {
+		return all, nil
+	}
+	names := make([]string, 0, len(all))
+	for _, one := range all {
+		if one.name == only {
+			return []measurement{one}, nil
+		}
+		names = append(names, one.name)
+	}
+	return nil, fmt.Errorf("nothing is measured as %q; there are: %s", only, strings.Join(names, ", "))
+}
+
+// onSystem runs a measurement on a fresh system, so that none sees what another left.
+func onSystem(run func(context.Context, *system) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		fresh, err := newSystem(ctx)
+		if err != nil {
+			return err
+		}
+		defer fresh.close()
+		return run(ctx, fresh)
+	}
 }
 
 // benchStart measures the time from starting the local system to its first accepted agent answering, binaries built.

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -60,8 +61,8 @@ func of[T runtime.Object](objects []runtime.Object) []T {
 func TestBaseRendersStrictly(t *testing.T) {
 	objects := render(t, "base")
 	deployments := of[*appsv1.Deployment](objects)
-	if len(deployments) != 3 {
-		t.Fatalf("expected the three services, got %d deployments", len(deployments))
+	if len(deployments) != 4 {
+		t.Fatalf("expected the four services, got %d deployments", len(deployments))
 	}
 	for _, deployment := range deployments {
 		t.Run(deployment.Name, func(t *testing.T) {
@@ -72,9 +73,35 @@ func TestBaseRendersStrictly(t *testing.T) {
 			checkEnd(t, deployment, of[*corev1.Service](objects))
 		})
 	}
-	for _, job := range of[*batchv1.Job](objects) {
-		checkPod(t, job.Spec.Template.Spec)
+	jobs := of[*batchv1.Job](objects)
+	if len(jobs) != 2 {
+		t.Fatalf("expected a migration for each of the two services with a database, got %d jobs", len(jobs))
 	}
+	for _, job := range jobs {
+		t.Run(job.Name, func(t *testing.T) {
+			checkPod(t, job.Spec.Template.Spec)
+			checkMigration(t, job, deployments)
+		})
+	}
+}
+
+// checkMigration makes sure that a migration runs the image, the settings and the secrets of the service it is for.
+func checkMigration(t *testing.T, job *batchv1.Job, deployments []*appsv1.Deployment) {
+	migrates, pod := strings.TrimSuffix(job.Name, "-migrate"), job.Spec.Template.Spec
+	for _, deployment := range deployments {
+		if deployment.Name != migrates {
+			continue
+		}
+		service := deployment.Spec.Template.Spec
+		if pod.Containers[0].Image != service.Containers[0].Image || !reflect.DeepEqual(pod.Volumes, service.Volumes) {
+			t.Error("its image or its volumes are not those of the service")
+		}
+		if !slices.Equal(pod.Containers[0].Args, append([]string{"migrate"}, service.Containers[0].Args...)) {
+			t.Errorf("its arguments are %v", pod.Containers[0].Args)
+		}
+		return
+	}
+	t.Error("it migrates for no service")
 }
 
 // checkReplicas makes sure that an eviction never takes the last replica, and none is blocked for good.

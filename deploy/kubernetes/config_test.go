@@ -11,7 +11,7 @@ import (
 // TestConfigIsTakenByTheServices lets each service check the settings the base gives it, with secrets laid out as the base
 // mounts them. A key that a service does not know, or a listener it refuses, fails here and not in a cluster.
 func TestConfigIsTakenByTheServices(t *testing.T) {
-	for _, service := range []string{"registry", "heartbeat", "operator-gateway"} {
+	for _, service := range []string{"registry", "heartbeat", "availability", "operator-gateway"} {
 		t.Run(service, func(t *testing.T) {
 			dir := t.TempDir()
 			binary := filepath.Join(dir, service)
@@ -23,6 +23,7 @@ func TestConfigIsTakenByTheServices(t *testing.T) {
 			secrets := map[string]string{
 				"tokens.yaml":           "- sha256: " + strings.Repeat("ab", 32) + "\n  principal: example\n  role: admin\n",
 				"registry-token":        "not-a-real-token",
+				"availability-token":    "not-a-real-token",
 				"agent-token":           "not-a-real-token",
 				"database-url":          "sqlserver://user:not-a-real-password@database.example.test?database=CommandCenter&encrypt=true",
 				"bus-connection-string": "Endpoint=sb://example.servicebus.windows.net/;SharedAccessKeyName=example;SharedAccessKey=bm90LWEtcmVhbC1rZXk=",

@@ -30,7 +30,22 @@ Try, in another terminal:
   curl -s -X POST -H "If-Match: $etag" -d '{"createServer":{"url":"https://new-04.example.test"}}' \
        {{.REST}}/api/config/agents/BM-NEW-04:accept
 
-BM-OLD-05 has gone silent: 90 s after its last heartbeat, commands to it are refused as HEARTBEAT_STALE.
+  curl -s {{.REST}}/api/availability/servers                          # which servers are available, and why
+  curl -s {{.REST}}/api/availability/overview                         # what is frozen, braked or else unusual
+  curl -sN {{.REST}}/api/availability:watch                           # each change as it happens; Ctrl-C ends it
+  curl -s {{.REST}}/api/config/servers/BM-OLD-05/offline-log
+
+  maintenance={{.REST}}/api/config/servers/BM-AMS-02/maintenance
+  etag=$(curl -s $maintenance | sed 's/.*"etag":"\([^"]*\)".*/\1/')
+  curl -s -X PUT -H "If-Match: $etag" -d '{"reason":"new disks"}' $maintenance      # offline at once; commands still reach it
+  etag=$(curl -s $maintenance | sed 's/.*"etag":"\([^"]*\)".*/\1/')
+  curl -s -X DELETE -H "If-Match: $etag" $maintenance                               # and back
+  curl -s -d '{"rule":{"start":"2027-03-28T02:30","zone":"Europe/Amsterdam","rule":"FREQ=WEEKLY;BYDAY=SU","duration":"5400s"}}' \
+       $maintenance-windows:preview                                                # when it would be; without :preview, with a reason, it is saved
+  curl -s $maintenance-windows
+
+BM-OLD-05 has gone silent: 90 s after its last heartbeat, commands to it are refused as HEARTBEAT_STALE, and its server goes offline.
+-availability-replicas 2 starts a second replica, which takes over when the first stops sweeping.
 Stop with Ctrl-C; the database stays.
 
 `))

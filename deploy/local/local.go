@@ -14,7 +14,6 @@ import (
 	"github.com/commandcenter/fleet/agent/fleet"
 	"github.com/commandcenter/fleet/deploy/entities"
 	servicebusemulator "github.com/commandcenter/fleet/servicebus-emulator"
-	"github.com/commandcenter/fleet/services/heartbeat"
 	operatorgateway "github.com/commandcenter/fleet/services/operator-gateway"
 	"github.com/commandcenter/fleet/services/registry"
 )
@@ -29,6 +28,10 @@ type Config struct {
 	AnyPorts bool
 	// HeartbeatInterval is the agents', and three of them the age from which a heartbeat is stale. Zero: 30 s.
 	HeartbeatInterval time.Duration
+	// SweepInterval is how often the availability service judges the fleet. Zero: 15 s.
+	SweepInterval time.Duration
+	// AvailabilityReplicas compete for the availability job. Less than one: one.
+	AvailabilityReplicas int
 	// WriteBudget is how long a write may take. Zero: the gateway's default.
 	WriteBudget time.Duration
 	// Agents are the simulated agents.
@@ -50,8 +53,10 @@ type System struct {
 	Fleet    *fleet.Fleet
 
 	emulator *servicebusemulator.Emulator
+	ingest   *Ingest
+	replicas map[string]running // of the availability service
 	cancel   context.CancelFunc
-	failed   chan error // at most one per service
+	failed   chan error // as many as there may be services
 	services sync.WaitGroup
 }
 
@@ -61,7 +66,8 @@ func Start(ctx context.Context, cfg Config) (_ *System, err error) {
 		return nil, err
 	}
 	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s := &System{cancel: cancel, failed: make(chan error, 3), Metrics: map[string]string{}, Database: filepath.Join(cfg.Dir, "fleet.db")}
+	cfg.AvailabilityReplicas = max(1, cfg.AvailabilityReplicas)
+	s := &System{cancel: cancel, failed: make(chan error, 4+cfg.AvailabilityReplicas), Metrics: map[string]string{}, Database: filepath.Join(cfg.Dir, "fleet.db")}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -74,10 +80,14 @@ func Start(ctx context.Context, cfg Config) (_ *System, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.startHeartbeat(ctx, runCtx, cfg, registryAddress); err != nil {
+	if err := s.startIngest(ctx, runCtx, cfg, registryAddress); err != nil {
 		return nil, err
 	}
-	if err := s.startGateway(ctx, runCtx, cfg, registryAddress); err != nil {
+	availabilityAddress, err := s.startAvailability(ctx, runCtx, cfg, registryAddress)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.startGateway(ctx, runCtx, cfg, registryAddress, availabilityAddress); err != nil {
 		return nil, err
 	}
 	journals := filepath.Join(cfg.Dir, "journals")
@@ -139,24 +149,11 @@ func (s *System) startRegistry(ctx, runCtx context.Context, cfg Config) (string,
 	return at.GRPC, err
 }
 
-func (s *System) startHeartbeat(ctx, runCtx context.Context, cfg Config, registryAddress string) error {
-	settings := heartbeat.DefaultConfig()
-	settings.GRPC.Listen, settings.Admin.Listen = cfg.address(settings.GRPC.Listen), cfg.address(settings.Admin.Listen)
-	settings.Registry.Target = registryAddress
-	settings.Bus.ConnectionString.Set(s.Bus)
-	settings.Logger = cfg.logger("heartbeat")
-	ready := make(chan heartbeat.Endpoints, 1)
-	settings.Ready = func(at heartbeat.Endpoints) { ready <- at }
-	at, err := launch(ctx, s, "heartbeat", ready, func() error { return heartbeat.Run(runCtx, settings) })
-	s.Metrics["heartbeat"] = at.Admin
-	return err
-}
-
-func (s *System) startGateway(ctx, runCtx context.Context, cfg Config, registryAddress string) error {
+func (s *System) startGateway(ctx, runCtx context.Context, cfg Config, registryAddress, availabilityAddress string) error {
 	settings := operatorgateway.DefaultConfig()
 	settings.REST.Listen = cfg.REST
 	settings.GRPC.Listen, settings.Admin.Listen = cfg.address(settings.GRPC.Listen), cfg.address(settings.Admin.Listen)
-	settings.Registry.Target = registryAddress
+	settings.Registry.Target, settings.Availability.Target = registryAddress, availabilityAddress
 	settings.Bus.ConnectionString.Set(s.Bus)
 	if cfg.HeartbeatInterval > 0 {
 		settings.Routing.MaxHeartbeatAge = 3 * cfg.HeartbeatInterval

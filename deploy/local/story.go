@@ -22,7 +22,7 @@ func StartStory(ctx context.Context, dir string) (story.World, func(), error) {
 	}
 	system, err := Start(ctx, Config{
 		Dir: dir, REST: "127.0.0.1:0", AnyPorts: true, Log: log,
-		HeartbeatInterval: time.Second, WriteBudget: 4 * time.Second,
+		HeartbeatInterval: time.Second, SweepInterval: 500 * time.Millisecond, AvailabilityReplicas: 2, WriteBudget: 4 * time.Second,
 		Agents: []fleet.Agent{
 			{Name: story.Bus, ServiceBus: true},
 			{Name: story.Both, ServiceBus: true, HTTP: true},
@@ -44,6 +44,7 @@ func StartStory(ctx context.Context, dir string) (story.World, func(), error) {
 	return story.World{
 		Client:    story.Client{Base: system.REST, HTTP: &http.Client{Timeout: 30 * time.Second}},
 		Fleet:     system.Fleet,
+		Ingest:    system.Ingest(),
 		LateReply: func(commandID string) (string, error) { return logged(log.Name(), "late reply", commandID) },
 		Wait:      30 * time.Second,
 	}, stop, nil

@@ -35,10 +35,17 @@ type Fleet interface {
 	HTTPBaseURL(agent string) (string, error)
 }
 
+// Ingest is the heartbeat service, as whoever runs it stops and starts it.
+type Ingest interface {
+	Stop(context.Context) error
+	Start(context.Context) error
+}
+
 // World is the running system the story is told against.
 type World struct {
 	Client Client
 	Fleet  Fleet
+	Ingest Ingest
 	// LateReply tells the gateway's log line of a late reply to a command; empty while there is none.
 	LateReply func(commandID string) (string, error)
 	// Wait bounds each wait for something to become true.
@@ -51,7 +58,7 @@ type Result struct{ Passed, Failed int }
 // Tell runs every step in order, printing each with its answer. A failed step does not end the story.
 func Tell(ctx context.Context, world World, out io.Writer) Result {
 	teller := &teller{World: world, out: out}
-	for _, step := range teller.steps() {
+	for _, step := range append(teller.steps(), teller.availability()...) {
 		if ctx.Err() != nil {
 			break
 		}

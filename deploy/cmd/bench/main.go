@@ -14,10 +14,11 @@ import (
 
 func main() {
 	path := flag.String("out", "out/bench.json", "`file` to write the figures to")
+	only := flag.String("only", "", "measure only what has this `name`, such as sweeps")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	report, err := bench.Run(ctx, os.Stdout)
+	report, err := bench.Run(ctx, os.Stdout, *only)
 	if err == nil {
 		err = report.Write(*path)
 	}
