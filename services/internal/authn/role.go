@@ -22,6 +22,9 @@ const (
 	Availability Role = "availability"
 )
 
+// Agent is the role of agents, which present no token of ours here: no entry of a token file can have it.
+const Agent Role = "agent"
+
 var roles = []Role{Viewer, Operator, Admin, Heartbeat, Gateway, Availability}
 
 var rank = map[Role]int{Viewer: 1, Operator: 2, Admin: 3}
@@ -42,6 +45,9 @@ type Principal struct {
 
 // LocalPrincipal is everybody, where no token file is configured; only loopback is served then.
 var LocalPrincipal = Principal{Name: "local", Role: Admin}
+
+// AgentPrincipal is every agent, before a method has looked at what its request presents.
+var AgentPrincipal = Principal{Name: "agent", Role: Agent}
 
 type principalKey struct{}
 

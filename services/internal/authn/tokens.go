@@ -31,14 +31,20 @@ type hash [sha256.Size]byte
 
 // Tokens knows the principals by the SHA-256 of their tokens.
 type Tokens struct {
-	path       string // empty: everybody is LocalPrincipal
+	path       string // empty: everybody is the same principal
+	everybody  Principal
+	inRequests bool
 	logger     *slog.Logger
 	principals atomic.Pointer[map[hash]Principal]
 	content    []byte // as last read; only Run and Open touch it
 }
 
 // Local lets everybody in as LocalPrincipal. Only for listeners on loopback.
-func Local() *Tokens { return &Tokens{} }
+func Local() *Tokens { return &Tokens{everybody: LocalPrincipal} }
+
+// InRequests lets everybody in as AgentPrincipal, from beyond loopback too: for services that agents call, whose methods authenticate
+// their callers by what the requests hold.
+func InRequests() *Tokens { return &Tokens{everybody: AgentPrincipal, inRequests: true} }
 
 // Open reads a token file: a YAML list of entries with sha256 (hex), principal and role.
 // Tokens are long random texts, so a plain hash hides them well: printf %s "$token" | sha256sum.
@@ -69,10 +75,13 @@ func ForFile(key, path string, logger *slog.Logger) (*Tokens, error) {
 // Required tells whether callers must present a token.
 func (t *Tokens) Required() bool { return t.path != "" }
 
-// Authenticate finds the principal of a token. Where none is required, everybody is LocalPrincipal.
+// Remote tells whether callers from beyond loopback may be served.
+func (t *Tokens) Remote() bool { return t.Required() || t.inRequests }
+
+// Authenticate finds the principal of a token. Where none is required, everybody is the same one.
 func (t *Tokens) Authenticate(token string) (Principal, bool) {
 	if !t.Required() {
-		return LocalPrincipal, true
+		return t.everybody, true
 	}
 	// Looking up the hash takes a time that tells nothing about any token.
 	principal, ok := (*t.principals.Load())[sha256.Sum256([]byte(token))]

@@ -228,3 +228,19 @@ func (b *sharedBuffer) Reset() {
 	defer b.mu.Unlock()
 	b.text.Reset()
 }
+
+// Agents are let in from anywhere, as nobody but an agent: no policy that names another role lets them further.
+func TestInRequestsLetsAgentsInAndNoFurther(t *testing.T) {
+	tokens := InRequests()
+	principal, ok := tokens.Authenticate("")
+	if !ok || principal != AgentPrincipal || tokens.Required() || !tokens.Remote() || Local().Remote() {
+		t.Errorf("%+v %v, required %v, remote %v, local remote %v", principal, ok, tokens.Required(), tokens.Remote(), Local().Remote())
+	}
+	policy := Policy{"ingress": {Agent}, "view": {Viewer}, "admin": {Admin}}
+	if !policy.Allows("ingress", Agent) || policy.Allows("view", Agent) || policy.Allows("admin", Agent) || policy.Allows("ingress", Admin) {
+		t.Error("the agents' role includes, or is included in, another")
+	}
+	if _, err := Open(tokenFile(t, line("fake", "an-agent", Agent)), slog.New(slog.DiscardHandler)); err == nil {
+		t.Error("a token file gave the agents' role away")
+	}
+}

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // Domain is the domain of every ErrorInfo.
@@ -37,6 +40,8 @@ type Error struct {
 	CommandID   string
 	CurrentEtag string
 	Fields      []Field
+	// RetryDelay is after what time the caller is asked to try again; zero: none is said.
+	RetryDelay time.Duration
 	// Cause is for the log only; callers never see it.
 	Cause error
 }
@@ -67,6 +72,9 @@ func (e *Error) WithCommand(id string) *Error { c := *e; c.CommandID = id; retur
 // WithEtag returns a copy that tells the current etag.
 func (e *Error) WithEtag(etag string) *Error { c := *e; c.CurrentEtag = etag; return &c }
 
+// WithRetry returns a copy that asks the caller to try again after a delay.
+func (e *Error) WithRetry(delay time.Duration) *Error { c := *e; c.RetryDelay = delay; return &c }
+
 // WithCause returns a copy that keeps the cause for the log.
 func (e *Error) WithCause(cause error) *Error { c := *e; c.Cause = cause; return &c }
 
@@ -94,31 +102,27 @@ func (e *Error) GRPCStatus() *status.Status {
 			metadata[key] = valid(value)
 		}
 	}
-	info := &errdetails.ErrorInfo{Domain: Domain, Reason: string(e.Reason), Metadata: metadata}
-	if len(e.Fields) == 0 {
-		return detailed(base, info, nil)
+	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Domain: Domain, Reason: string(e.Reason), Metadata: metadata}}
+	if len(e.Fields) > 0 {
+		bad := &errdetails.BadRequest{}
+		for _, field := range e.Fields {
+			bad.FieldViolations = append(bad.FieldViolations,
+				&errdetails.BadRequest_FieldViolation{Field: valid(field.Pointer), Description: valid(field.Detail)})
+		}
+		details = append(details, bad)
 	}
-	bad := &errdetails.BadRequest{}
-	for _, field := range e.Fields {
-		bad.FieldViolations = append(bad.FieldViolations,
-			&errdetails.BadRequest_FieldViolation{Field: valid(field.Pointer), Description: valid(field.Detail)})
+	if e.RetryDelay > 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(e.RetryDelay)})
 	}
-	return detailed(base, info, bad)
-}
-
-// valid makes a text fit for a message; one that is not UTF-8 would cost the caller all the details.
-func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
-
-func detailed(base *status.Status, info *errdetails.ErrorInfo, bad *errdetails.BadRequest) *status.Status {
-	with, err := base.WithDetails(info)
-	if err == nil && bad != nil {
-		with, err = with.WithDetails(bad)
-	}
-	if err != nil { // cannot be: both are known messages and the code is not OK
+	with, err := base.WithDetails(details...)
+	if err != nil { // cannot be: all are known messages and the code is not OK
 		return base
 	}
 	return with
 }
+
+// valid makes a text fit for a message; one that is not UTF-8 would cost the caller all the details.
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 // From finds the *Error in err: itself, one carried by a gRPC status, or the nearest reason for anything else. Nil stays nil.
 // A bare UNAVAILABLE is Internal: only the caller of a service knows which one it is, and whether anything was sent.
@@ -150,6 +154,8 @@ func fromStatus(answered *status.Status, cause error) *Error {
 				found.CommandID = d.GetMetadata()[metadataCommandID]
 				found.CurrentEtag = d.GetMetadata()[metadataCurrentEtag]
 			}
+		case *errdetails.RetryInfo:
+			found.RetryDelay = d.GetRetryDelay().AsDuration()
 		case *errdetails.BadRequest:
 			for _, violation := range d.GetFieldViolations() {
 				found.Fields = append(found.Fields, Field{Pointer: violation.GetField(), Detail: violation.GetDescription()})

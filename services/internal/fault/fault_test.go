@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -25,6 +26,8 @@ SERVER_NOT_FOUND       NotFound           404
 SERVICE_NOT_FOUND      NotFound           404
 APP_POOL_NOT_FOUND     NotFound           404
 INSTALLATION_NOT_FOUND NotFound           404
+CONTROL_SERVER_NOT_FOUND NotFound 404
+GROUP_NOT_FOUND NotFound 404
 WINDOW_NOT_FOUND       NotFound           404
 ROUTE_NOT_FOUND        NotFound           404
 METHOD_NOT_ALLOWED     Unimplemented      405
@@ -33,6 +36,10 @@ UNSUPPORTED_MEDIA_TYPE InvalidArgument    415
 AGENT_NOT_ACCEPTED     FailedPrecondition 409
 ALREADY_DECIDED        FailedPrecondition 409
 NAME_TAKEN             AlreadyExists      409
+ENDPOINT_TAKEN AlreadyExists 409
+PROTOCOLS_APART FailedPrecondition 409
+NOT_REGISTERED FailedPrecondition 409
+NOT_CLAIMABLE FailedPrecondition 409
 NAME_MISMATCH          FailedPrecondition 409
 SERVER_AMBIGUOUS       FailedPrecondition 409
 TOO_MANY_WINDOWS       FailedPrecondition 409
@@ -50,6 +57,8 @@ BUS_UNAVAILABLE        Unavailable        503 nothing-sent
 REGISTRY_UNAVAILABLE   Unavailable        503 nothing-sent
 AVAILABILITY_UNAVAILABLE Unavailable      503 nothing-sent
 WATCH_TOO_SLOW         ResourceExhausted  503
+BUSY ResourceExhausted 429 nothing-sent
+DRAINING Unavailable 503
 COMMAND_REFUSED        FailedPrecondition 409
 AGENT_FAILED           Internal           502
 INTERNAL               Internal           500
@@ -102,7 +111,7 @@ func TestI3_NoRetryIsInvitedAfterASend(t *testing.T) {
 func TestDetailsTravelOverGRPC(t *testing.T) {
 	for _, reason := range Reasons() {
 		sent := New(reason, "what %s", "happened").WithAgent("BM-1").WithCommand("c-1").WithEtag("3-4").
-			WithField("/createServer/url", "must be a URL").WithField("/name", "is required").WithCause(errors.New("the password is fake"))
+			WithField("/createServer/url", "must be a URL").WithField("/name", "is required").WithRetry(1500 * time.Millisecond).WithCause(errors.New("the password is fake"))
 		wire, err := proto.Marshal(sent.GRPCStatus().Proto())
 		if err != nil {
 			t.Fatal(err)
@@ -133,7 +142,7 @@ func TestDetailsSurviveTextsThatAreNotUTF8(t *testing.T) {
 
 func TestBuildersLeaveTheirOriginalAlone(t *testing.T) {
 	original := New(StaleEtag, "changed")
-	_ = original.WithAgent("a").WithCommand("c").WithEtag("e").WithField("/f", "d").WithCause(errors.New("x"))
+	_ = original.WithAgent("a").WithCommand("c").WithEtag("e").WithField("/f", "d").WithRetry(time.Second).WithCause(errors.New("x"))
 	if !reflect.DeepEqual(original, New(StaleEtag, "changed")) {
 		t.Errorf("changed to %+v", original)
 	}

@@ -19,6 +19,8 @@ const (
 	ServiceNotFound         Reason = "SERVICE_NOT_FOUND"
 	AppPoolNotFound         Reason = "APP_POOL_NOT_FOUND"
 	InstallationNotFound    Reason = "INSTALLATION_NOT_FOUND"
+	ControlServerNotFound   Reason = "CONTROL_SERVER_NOT_FOUND"
+	GroupNotFound           Reason = "GROUP_NOT_FOUND"
 	WindowNotFound          Reason = "WINDOW_NOT_FOUND"
 	RouteNotFound           Reason = "ROUTE_NOT_FOUND"
 	MethodNotAllowed        Reason = "METHOD_NOT_ALLOWED"
@@ -27,6 +29,10 @@ const (
 	AgentNotAccepted        Reason = "AGENT_NOT_ACCEPTED"
 	AlreadyDecided          Reason = "ALREADY_DECIDED"
 	NameTaken               Reason = "NAME_TAKEN"
+	EndpointTaken           Reason = "ENDPOINT_TAKEN"
+	ProtocolsApart          Reason = "PROTOCOLS_APART"
+	NotRegistered           Reason = "NOT_REGISTERED"
+	NotClaimable            Reason = "NOT_CLAIMABLE"
 	NameMismatch            Reason = "NAME_MISMATCH"
 	ServerAmbiguous         Reason = "SERVER_AMBIGUOUS"
 	TooManyWindows          Reason = "TOO_MANY_WINDOWS"
@@ -44,6 +50,8 @@ const (
 	RegistryUnavailable     Reason = "REGISTRY_UNAVAILABLE"
 	AvailabilityUnavailable Reason = "AVAILABILITY_UNAVAILABLE"
 	WatchTooSlow            Reason = "WATCH_TOO_SLOW"
+	Busy                    Reason = "BUSY"
+	Draining                Reason = "DRAINING"
 	CommandRefused          Reason = "COMMAND_REFUSED"
 	AgentFailed             Reason = "AGENT_FAILED"
 	Internal                Reason = "INTERNAL"
@@ -68,6 +76,8 @@ var table = []row{
 	{ServiceNotFound, codes.NotFound, http.StatusNotFound, "The agent has no service of that name", false},
 	{AppPoolNotFound, codes.NotFound, http.StatusNotFound, "The agent has no application pool of that name", false},
 	{InstallationNotFound, codes.NotFound, http.StatusNotFound, "The agent has no such installation", false},
+	{ControlServerNotFound, codes.NotFound, http.StatusNotFound, "No control server of that name", false},
+	{GroupNotFound, codes.NotFound, http.StatusNotFound, "No affinity group of that name", false},
 	{WindowNotFound, codes.NotFound, http.StatusNotFound, "The server has no such maintenance window", false},
 	{RouteNotFound, codes.NotFound, http.StatusNotFound, "No such route", false},
 	{MethodNotAllowed, codes.Unimplemented, http.StatusMethodNotAllowed, "The route does not have that method", false},
@@ -76,6 +86,10 @@ var table = []row{
 	{AgentNotAccepted, codes.FailedPrecondition, http.StatusConflict, "The agent is not accepted", false},
 	{AlreadyDecided, codes.FailedPrecondition, http.StatusConflict, "It was decided so already", false},
 	{NameTaken, codes.AlreadyExists, http.StatusConflict, "The name is taken", false},
+	{EndpointTaken, codes.AlreadyExists, http.StatusConflict, "Another control server has that endpoint", false},
+	{ProtocolsApart, codes.FailedPrecondition, http.StatusConflict, "No protocol version in common", false},
+	{NotRegistered, codes.FailedPrecondition, http.StatusConflict, "The agent has to register first", false},
+	{NotClaimable, codes.FailedPrecondition, http.StatusConflict, "An operator has to allow the name to be claimed", false},
 	{NameMismatch, codes.FailedPrecondition, http.StatusConflict, "The names of agent and server differ", false},
 	{ServerAmbiguous, codes.FailedPrecondition, http.StatusConflict, "Several servers have that name", false},
 	{TooManyWindows, codes.FailedPrecondition, http.StatusConflict, "The server has too many maintenance windows", false},
@@ -93,6 +107,8 @@ var table = []row{
 	{RegistryUnavailable, codes.Unavailable, http.StatusServiceUnavailable, "The registry cannot be reached", true},
 	{AvailabilityUnavailable, codes.Unavailable, http.StatusServiceUnavailable, "The availability service cannot be used", true},
 	{WatchTooSlow, codes.ResourceExhausted, http.StatusServiceUnavailable, "The watch was read too slowly", false},
+	{Busy, codes.ResourceExhausted, http.StatusTooManyRequests, "The control server has too much to do", true},
+	{Draining, codes.Unavailable, http.StatusServiceUnavailable, "The control server takes no agents", false},
 	{CommandRefused, codes.FailedPrecondition, http.StatusConflict, "The agent refused and did nothing", false},
 	{AgentFailed, codes.Internal, http.StatusBadGateway, "The agent tried and failed", false},
 	{Internal, codes.Internal, http.StatusInternalServerError, "Unexpected error", false},

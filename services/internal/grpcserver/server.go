@@ -1,6 +1,7 @@
 package grpcserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,10 @@ type Options struct {
 	Reflection bool
 	// DrainGrace is how long running calls may go on at the stop; 10 s by default.
 	DrainGrace time.Duration
+	// MaxMessageBytes is how large a request may be; 8 MiB by default.
+	MaxMessageBytes int
+	// MaxStreams is how many calls one connection may have under way; without limit by default.
+	MaxStreams uint32
 }
 
 // Server is one gRPC server.
@@ -71,13 +76,16 @@ func New(opts Options) (*Server, error) {
 	}
 	options := []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(chain.unary), grpc.ChainStreamInterceptor(chain.stream),
-		grpc.MaxRecvMsgSize(maxMessageBytes), grpc.NumStreamWorkers(streamWorkers),
+		grpc.MaxRecvMsgSize(cmp.Or(opts.MaxMessageBytes, maxMessageBytes)), grpc.NumStreamWorkers(streamWorkers),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 		// Connections end now and then, so that clients find new replicas.
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: 30 * time.Minute, MaxConnectionAgeGrace: 5 * time.Minute, Time: 2 * time.Minute}),
 	}
 	if tlsConfig := opts.Config.TLS.Config(); tlsConfig != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(tlsConfig)))
+	}
+	if opts.MaxStreams > 0 {
+		options = append(options, grpc.MaxConcurrentStreams(opts.MaxStreams))
 	}
 	server := &Server{
 		grpc: grpc.NewServer(options...), health: health.NewServer(), listener: listener,
@@ -99,7 +107,7 @@ func (o Options) listen() (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen: %w", err)
 	}
-	if !local && !o.Tokens.Required() {
+	if !local && !o.Tokens.Remote() {
 		return nil, fmt.Errorf("will not listen on %s: it is beyond loopback and no authentication is configured", o.Config.Listen)
 	}
 	listener, err := net.Listen("tcp", o.Config.Listen)
@@ -127,8 +135,7 @@ func (s *Server) SetServing(service string, serving bool) {
 // Run serves until the context ends, then drains: NOT_SERVING, no new calls, running ones within the grace.
 func (s *Server) Run(ctx context.Context) error {
 	if missing := s.Unlisted(); len(missing) > 0 {
-		s.listener.Close()
-		s.grpc.Stop()
+		s.Close()
 		return fmt.Errorf("methods without a role in the policy table: %s", strings.Join(missing, ", "))
 	}
 	served := make(chan error, 1)
@@ -153,6 +160,12 @@ func (s *Server) Run(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// Close ends a server that will not run; after Run it does nothing.
+func (s *Server) Close() {
+	s.listener.Close()
+	s.grpc.Stop()
 }
 
 // Unlisted names the registered methods that the policy table lacks.

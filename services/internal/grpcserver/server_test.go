@@ -434,3 +434,48 @@ func TestRunSaysThatItsListenerBroke(t *testing.T) {
 	}
 	f.GRPC().Stop()
 }
+
+// A server for agents, which present what they have in their requests, may listen beyond loopback, and refuses requests that are too large.
+func TestAServerForAgents(t *testing.T) {
+	large := make([]byte, 4096)
+	server, err := New(Options{
+		Config: ListenConfig{Listen: "0.0.0.0:0"}, Tokens: authn.InRequests(), Logger: slog.New(slog.DiscardHandler),
+		Policy: authn.Policy{getMethod: {authn.Agent}}, MaxMessageBytes: 1024, MaxStreams: 10,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var caller authn.Principal
+	registryv1.RegisterServerCatalogServer(server.GRPC(), &catalog{get: func(ctx context.Context, _ *registryv1.GetServerRequest) (*registryv1.GetServerResponse, error) {
+		caller, _ = authn.PrincipalOf(ctx)
+		return &registryv1.GetServerResponse{}, nil
+	}})
+	server.policy = authn.Policy{getMethod: {authn.Agent}}
+	for _, method := range server.Unlisted() {
+		server.policy[method] = nil
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Run(ctx) }()
+	_, port, _ := net.SplitHostPort(server.Addr())
+	conn, err := grpc.NewClient("127.0.0.1:"+port, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := registryv1.NewServerCatalogClient(conn)
+	if _, err := client.GetServer(t.Context(), &registryv1.GetServerRequest{Name: "a"}); err != nil || caller != authn.AgentPrincipal {
+		t.Errorf("%v, called by %+v", err, caller)
+	}
+	if _, err := client.GetServer(t.Context(), &registryv1.GetServerRequest{Name: string(large)}); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a large request: %v", err)
+	}
+	if _, err := client.ListServers(t.Context(), &registryv1.ListServersRequest{}); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("a method that is not for agents: %v", err)
+	}
+	conn.Close()
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	server.Close() // again is nothing
+}

@@ -987,6 +987,61 @@ func (x *ResolveIdentityConflictRequest) GetEtag() string {
 	return ""
 }
 
+// ResetTokenRequest names one agent.
+type ResetTokenRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name in any case.
+	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// The agent's etag as the operator saw it.
+	Etag          string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResetTokenRequest) Reset() {
+	*x = ResetTokenRequest{}
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResetTokenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResetTokenRequest) ProtoMessage() {}
+
+func (x *ResetTokenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResetTokenRequest.ProtoReflect.Descriptor instead.
+func (*ResetTokenRequest) Descriptor() ([]byte, []int) {
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ResetTokenRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *ResetTokenRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
 // VerifyHttpRequest names one agent.
 type VerifyHttpRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -998,7 +1053,7 @@ type VerifyHttpRequest struct {
 
 func (x *VerifyHttpRequest) Reset() {
 	*x = VerifyHttpRequest{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[16]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1010,7 +1065,7 @@ func (x *VerifyHttpRequest) String() string {
 func (*VerifyHttpRequest) ProtoMessage() {}
 
 func (x *VerifyHttpRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[16]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1023,7 +1078,7 @@ func (x *VerifyHttpRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyHttpRequest.ProtoReflect.Descriptor instead.
 func (*VerifyHttpRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{16}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *VerifyHttpRequest) GetAgent() string {
@@ -1050,7 +1105,7 @@ type VerifyHttpResponse struct {
 
 func (x *VerifyHttpResponse) Reset() {
 	*x = VerifyHttpResponse{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[17]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1062,7 +1117,7 @@ func (x *VerifyHttpResponse) String() string {
 func (*VerifyHttpResponse) ProtoMessage() {}
 
 func (x *VerifyHttpResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[17]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1075,7 +1130,7 @@ func (x *VerifyHttpResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyHttpResponse.ProtoReflect.Descriptor instead.
 func (*VerifyHttpResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{17}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *VerifyHttpResponse) GetHttpBaseUrl() string {
@@ -1117,7 +1172,7 @@ type ListUrlProposalsRequest struct {
 
 func (x *ListUrlProposalsRequest) Reset() {
 	*x = ListUrlProposalsRequest{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[18]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1129,7 +1184,7 @@ func (x *ListUrlProposalsRequest) String() string {
 func (*ListUrlProposalsRequest) ProtoMessage() {}
 
 func (x *ListUrlProposalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[18]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1142,7 +1197,7 @@ func (x *ListUrlProposalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUrlProposalsRequest.ProtoReflect.Descriptor instead.
 func (*ListUrlProposalsRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{18}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListUrlProposalsRequest) GetAgent() string {
@@ -1165,7 +1220,7 @@ type ListUrlProposalsResponse struct {
 
 func (x *ListUrlProposalsResponse) Reset() {
 	*x = ListUrlProposalsResponse{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[19]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1177,7 +1232,7 @@ func (x *ListUrlProposalsResponse) String() string {
 func (*ListUrlProposalsResponse) ProtoMessage() {}
 
 func (x *ListUrlProposalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[19]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1190,7 +1245,7 @@ func (x *ListUrlProposalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUrlProposalsResponse.ProtoReflect.Descriptor instead.
 func (*ListUrlProposalsResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{19}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListUrlProposalsResponse) GetProposals() []*v1.UrlProposal {
@@ -1228,7 +1283,7 @@ type ListServersRequest struct {
 
 func (x *ListServersRequest) Reset() {
 	*x = ListServersRequest{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[20]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1240,7 +1295,7 @@ func (x *ListServersRequest) String() string {
 func (*ListServersRequest) ProtoMessage() {}
 
 func (x *ListServersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[20]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1253,7 +1308,7 @@ func (x *ListServersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListServersRequest.ProtoReflect.Descriptor instead.
 func (*ListServersRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{20}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListServersRequest) GetType() string {
@@ -1311,7 +1366,7 @@ type ListServersResponse struct {
 
 func (x *ListServersResponse) Reset() {
 	*x = ListServersResponse{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[21]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1323,7 +1378,7 @@ func (x *ListServersResponse) String() string {
 func (*ListServersResponse) ProtoMessage() {}
 
 func (x *ListServersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[21]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1336,7 +1391,7 @@ func (x *ListServersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListServersResponse.ProtoReflect.Descriptor instead.
 func (*ListServersResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{21}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListServersResponse) GetServers() []*v1.Server {
@@ -1370,7 +1425,7 @@ type CreateServerRequest struct {
 
 func (x *CreateServerRequest) Reset() {
 	*x = CreateServerRequest{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[22]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1382,7 +1437,7 @@ func (x *CreateServerRequest) String() string {
 func (*CreateServerRequest) ProtoMessage() {}
 
 func (x *CreateServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[22]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1395,7 +1450,7 @@ func (x *CreateServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateServerRequest.ProtoReflect.Descriptor instead.
 func (*CreateServerRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{22}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CreateServerRequest) GetName() string {
@@ -1437,7 +1492,7 @@ type GetServerRequest struct {
 
 func (x *GetServerRequest) Reset() {
 	*x = GetServerRequest{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[23]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1449,7 +1504,7 @@ func (x *GetServerRequest) String() string {
 func (*GetServerRequest) ProtoMessage() {}
 
 func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[23]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1462,7 +1517,7 @@ func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerRequest.ProtoReflect.Descriptor instead.
 func (*GetServerRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{23}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetServerRequest) GetServer() string {
@@ -1493,7 +1548,7 @@ type UpdateServerRequest struct {
 
 func (x *UpdateServerRequest) Reset() {
 	*x = UpdateServerRequest{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[24]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1505,7 +1560,7 @@ func (x *UpdateServerRequest) String() string {
 func (*UpdateServerRequest) ProtoMessage() {}
 
 func (x *UpdateServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[24]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1518,7 +1573,7 @@ func (x *UpdateServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateServerRequest.ProtoReflect.Descriptor instead.
 func (*UpdateServerRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{24}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *UpdateServerRequest) GetServer() string {
@@ -1582,7 +1637,7 @@ type ListOfflineLogRequest struct {
 
 func (x *ListOfflineLogRequest) Reset() {
 	*x = ListOfflineLogRequest{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[25]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1594,7 +1649,7 @@ func (x *ListOfflineLogRequest) String() string {
 func (*ListOfflineLogRequest) ProtoMessage() {}
 
 func (x *ListOfflineLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[25]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1607,7 +1662,7 @@ func (x *ListOfflineLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOfflineLogRequest.ProtoReflect.Descriptor instead.
 func (*ListOfflineLogRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{25}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListOfflineLogRequest) GetServer() string {
@@ -1658,7 +1713,7 @@ type ListOfflineLogResponse struct {
 
 func (x *ListOfflineLogResponse) Reset() {
 	*x = ListOfflineLogResponse{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[26]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1670,7 +1725,7 @@ func (x *ListOfflineLogResponse) String() string {
 func (*ListOfflineLogResponse) ProtoMessage() {}
 
 func (x *ListOfflineLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[26]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1683,7 +1738,7 @@ func (x *ListOfflineLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOfflineLogResponse.ProtoReflect.Descriptor instead.
 func (*ListOfflineLogResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{26}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListOfflineLogResponse) GetEntries() []*v11.OfflineLogEntry {
@@ -1779,6 +1834,10 @@ const file_commandcenter_operator_v1_config_proto_rawDesc = "" +
 	"\x1eResolveIdentityConflictRequest\x12 \n" +
 	"\x05agent\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x05agent\x12\x1c\n" +
+	"\x04etag\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x04etag\"S\n" +
+	"\x11ResetTokenRequest\x12 \n" +
+	"\x05agent\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x05agent\x12\x1c\n" +
 	"\x04etag\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x04etag\"5\n" +
 	"\x11VerifyHttpRequest\x12 \n" +
 	"\x05agent\x18\x01 \x01(\tB\n" +
@@ -1846,7 +1905,7 @@ const file_commandcenter_operator_v1_config_proto_rawDesc = "" +
 	"page_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"\x8a\x01\n" +
 	"\x16ListOfflineLogResponse\x12H\n" +
 	"\aentries\x18\x01 \x03(\v2..commandcenter.availability.v1.OfflineLogEntryR\aentries\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\x8e\r\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\x9f\x0e\n" +
 	"\vAgentConfig\x12\x91\x01\n" +
 	"\n" +
 	"ListAgents\x122.commandcenter.operator.v1.ListConfigAgentsRequest\x1a3.commandcenter.operator.v1.ListConfigAgentsResponse\"\x1a\x82\xd3\xe4\x93\x02\x14\x12\x12/api/config/agents\x12\x7f\n" +
@@ -1857,7 +1916,9 @@ const file_commandcenter_operator_v1_config_proto_rawDesc = "" +
 	"\vRemoveAgent\x12-.commandcenter.operator.v1.RemoveAgentRequest\x1a..commandcenter.operator.v1.RemoveAgentResponse\"\"\x82\xd3\xe4\x93\x02\x1c*\x1a/api/config/agents/{agent}\x12\x94\x01\n" +
 	"\vAcceptAgent\x12-.commandcenter.operator.v1.AcceptAgentRequest\x1a(.commandcenter.operator.v1.AcceptedAgent\",\x82\xd3\xe4\x93\x02&:\x01*\"!/api/config/agents/{agent}:accept\x12\x8c\x01\n" +
 	"\vRejectAgent\x12-.commandcenter.operator.v1.RejectAgentRequest\x1a .commandcenter.registry.v1.Agent\",\x82\xd3\xe4\x93\x02&:\x01*\"!/api/config/agents/{agent}:reject\x12\xb5\x01\n" +
-	"\x17ResolveIdentityConflict\x129.commandcenter.operator.v1.ResolveIdentityConflictRequest\x1a .commandcenter.registry.v1.Agent\"=\x82\xd3\xe4\x93\x027:\x01*\"2/api/config/agents/{agent}:resolveIdentityConflict\x12\x9b\x01\n" +
+	"\x17ResolveIdentityConflict\x129.commandcenter.operator.v1.ResolveIdentityConflictRequest\x1a .commandcenter.registry.v1.Agent\"=\x82\xd3\xe4\x93\x027:\x01*\"2/api/config/agents/{agent}:resolveIdentityConflict\x12\x8e\x01\n" +
+	"\n" +
+	"ResetToken\x12,.commandcenter.operator.v1.ResetTokenRequest\x1a .commandcenter.registry.v1.Agent\"0\x82\xd3\xe4\x93\x02*:\x01*\"%/api/config/agents/{agent}:resetToken\x12\x9b\x01\n" +
 	"\n" +
 	"VerifyHttp\x12,.commandcenter.operator.v1.VerifyHttpRequest\x1a-.commandcenter.operator.v1.VerifyHttpResponse\"0\x82\xd3\xe4\x93\x02*:\x01*\"%/api/config/agents/{agent}:verifyHttp\x12\xad\x01\n" +
 	"\x10ListUrlProposals\x122.commandcenter.operator.v1.ListUrlProposalsRequest\x1a3.commandcenter.operator.v1.ListUrlProposalsResponse\"0\x82\xd3\xe4\x93\x02*\x12(/api/config/agents/{agent}/url-proposals2\xd9\x05\n" +
@@ -1881,7 +1942,7 @@ func file_commandcenter_operator_v1_config_proto_rawDescGZIP() []byte {
 	return file_commandcenter_operator_v1_config_proto_rawDescData
 }
 
-var file_commandcenter_operator_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_commandcenter_operator_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_commandcenter_operator_v1_config_proto_goTypes = []any{
 	(*ListConfigAgentsRequest)(nil),        // 0: commandcenter.operator.v1.ListConfigAgentsRequest
 	(*ListConfigAgentsResponse)(nil),       // 1: commandcenter.operator.v1.ListConfigAgentsResponse
@@ -1899,42 +1960,43 @@ var file_commandcenter_operator_v1_config_proto_goTypes = []any{
 	(*AcceptAgentRequest)(nil),             // 13: commandcenter.operator.v1.AcceptAgentRequest
 	(*RejectAgentRequest)(nil),             // 14: commandcenter.operator.v1.RejectAgentRequest
 	(*ResolveIdentityConflictRequest)(nil), // 15: commandcenter.operator.v1.ResolveIdentityConflictRequest
-	(*VerifyHttpRequest)(nil),              // 16: commandcenter.operator.v1.VerifyHttpRequest
-	(*VerifyHttpResponse)(nil),             // 17: commandcenter.operator.v1.VerifyHttpResponse
-	(*ListUrlProposalsRequest)(nil),        // 18: commandcenter.operator.v1.ListUrlProposalsRequest
-	(*ListUrlProposalsResponse)(nil),       // 19: commandcenter.operator.v1.ListUrlProposalsResponse
-	(*ListServersRequest)(nil),             // 20: commandcenter.operator.v1.ListServersRequest
-	(*ListServersResponse)(nil),            // 21: commandcenter.operator.v1.ListServersResponse
-	(*CreateServerRequest)(nil),            // 22: commandcenter.operator.v1.CreateServerRequest
-	(*GetServerRequest)(nil),               // 23: commandcenter.operator.v1.GetServerRequest
-	(*UpdateServerRequest)(nil),            // 24: commandcenter.operator.v1.UpdateServerRequest
-	(*ListOfflineLogRequest)(nil),          // 25: commandcenter.operator.v1.ListOfflineLogRequest
-	(*ListOfflineLogResponse)(nil),         // 26: commandcenter.operator.v1.ListOfflineLogResponse
-	(v1.RegistrationState)(0),              // 27: commandcenter.registry.v1.RegistrationState
-	(v1.Transport)(0),                      // 28: commandcenter.registry.v1.Transport
-	(*v1.Agent)(nil),                       // 29: commandcenter.registry.v1.Agent
-	(*v1.HttpVerification)(nil),            // 30: commandcenter.registry.v1.HttpVerification
-	(*v1.UrlProposal)(nil),                 // 31: commandcenter.registry.v1.UrlProposal
-	(*v1.Server)(nil),                      // 32: commandcenter.registry.v1.Server
-	(*timestamppb.Timestamp)(nil),          // 33: google.protobuf.Timestamp
-	(*v11.OfflineLogEntry)(nil),            // 34: commandcenter.availability.v1.OfflineLogEntry
+	(*ResetTokenRequest)(nil),              // 16: commandcenter.operator.v1.ResetTokenRequest
+	(*VerifyHttpRequest)(nil),              // 17: commandcenter.operator.v1.VerifyHttpRequest
+	(*VerifyHttpResponse)(nil),             // 18: commandcenter.operator.v1.VerifyHttpResponse
+	(*ListUrlProposalsRequest)(nil),        // 19: commandcenter.operator.v1.ListUrlProposalsRequest
+	(*ListUrlProposalsResponse)(nil),       // 20: commandcenter.operator.v1.ListUrlProposalsResponse
+	(*ListServersRequest)(nil),             // 21: commandcenter.operator.v1.ListServersRequest
+	(*ListServersResponse)(nil),            // 22: commandcenter.operator.v1.ListServersResponse
+	(*CreateServerRequest)(nil),            // 23: commandcenter.operator.v1.CreateServerRequest
+	(*GetServerRequest)(nil),               // 24: commandcenter.operator.v1.GetServerRequest
+	(*UpdateServerRequest)(nil),            // 25: commandcenter.operator.v1.UpdateServerRequest
+	(*ListOfflineLogRequest)(nil),          // 26: commandcenter.operator.v1.ListOfflineLogRequest
+	(*ListOfflineLogResponse)(nil),         // 27: commandcenter.operator.v1.ListOfflineLogResponse
+	(v1.RegistrationState)(0),              // 28: commandcenter.registry.v1.RegistrationState
+	(v1.Transport)(0),                      // 29: commandcenter.registry.v1.Transport
+	(*v1.Agent)(nil),                       // 30: commandcenter.registry.v1.Agent
+	(*v1.HttpVerification)(nil),            // 31: commandcenter.registry.v1.HttpVerification
+	(*v1.UrlProposal)(nil),                 // 32: commandcenter.registry.v1.UrlProposal
+	(*v1.Server)(nil),                      // 33: commandcenter.registry.v1.Server
+	(*timestamppb.Timestamp)(nil),          // 34: google.protobuf.Timestamp
+	(*v11.OfflineLogEntry)(nil),            // 35: commandcenter.availability.v1.OfflineLogEntry
 }
 var file_commandcenter_operator_v1_config_proto_depIdxs = []int32{
-	27, // 0: commandcenter.operator.v1.ListConfigAgentsRequest.states:type_name -> commandcenter.registry.v1.RegistrationState
-	28, // 1: commandcenter.operator.v1.ListConfigAgentsRequest.transport:type_name -> commandcenter.registry.v1.Transport
-	29, // 2: commandcenter.operator.v1.ListConfigAgentsResponse.agents:type_name -> commandcenter.registry.v1.Agent
+	28, // 0: commandcenter.operator.v1.ListConfigAgentsRequest.states:type_name -> commandcenter.registry.v1.RegistrationState
+	29, // 1: commandcenter.operator.v1.ListConfigAgentsRequest.transport:type_name -> commandcenter.registry.v1.Transport
+	30, // 2: commandcenter.operator.v1.ListConfigAgentsResponse.agents:type_name -> commandcenter.registry.v1.Agent
 	2,  // 3: commandcenter.operator.v1.AddAgentRequest.create_server:type_name -> commandcenter.operator.v1.NewServer
-	29, // 4: commandcenter.operator.v1.AcceptedAgent.agent:type_name -> commandcenter.registry.v1.Agent
+	30, // 4: commandcenter.operator.v1.AcceptedAgent.agent:type_name -> commandcenter.registry.v1.Agent
 	6,  // 5: commandcenter.operator.v1.BatchAcceptAgentsRequest.items:type_name -> commandcenter.operator.v1.BatchAcceptItem
 	8,  // 6: commandcenter.operator.v1.BatchAcceptAgentsResponse.results:type_name -> commandcenter.operator.v1.BatchAcceptResult
-	29, // 7: commandcenter.operator.v1.BatchAcceptResult.agent:type_name -> commandcenter.registry.v1.Agent
+	30, // 7: commandcenter.operator.v1.BatchAcceptResult.agent:type_name -> commandcenter.registry.v1.Agent
 	2,  // 8: commandcenter.operator.v1.AcceptAgentRequest.create_server:type_name -> commandcenter.operator.v1.NewServer
-	30, // 9: commandcenter.operator.v1.VerifyHttpResponse.http_verification:type_name -> commandcenter.registry.v1.HttpVerification
-	31, // 10: commandcenter.operator.v1.ListUrlProposalsResponse.proposals:type_name -> commandcenter.registry.v1.UrlProposal
-	32, // 11: commandcenter.operator.v1.ListServersResponse.servers:type_name -> commandcenter.registry.v1.Server
-	33, // 12: commandcenter.operator.v1.ListOfflineLogRequest.start_at:type_name -> google.protobuf.Timestamp
-	33, // 13: commandcenter.operator.v1.ListOfflineLogRequest.end_at:type_name -> google.protobuf.Timestamp
-	34, // 14: commandcenter.operator.v1.ListOfflineLogResponse.entries:type_name -> commandcenter.availability.v1.OfflineLogEntry
+	31, // 9: commandcenter.operator.v1.VerifyHttpResponse.http_verification:type_name -> commandcenter.registry.v1.HttpVerification
+	32, // 10: commandcenter.operator.v1.ListUrlProposalsResponse.proposals:type_name -> commandcenter.registry.v1.UrlProposal
+	33, // 11: commandcenter.operator.v1.ListServersResponse.servers:type_name -> commandcenter.registry.v1.Server
+	34, // 12: commandcenter.operator.v1.ListOfflineLogRequest.start_at:type_name -> google.protobuf.Timestamp
+	34, // 13: commandcenter.operator.v1.ListOfflineLogRequest.end_at:type_name -> google.protobuf.Timestamp
+	35, // 14: commandcenter.operator.v1.ListOfflineLogResponse.entries:type_name -> commandcenter.availability.v1.OfflineLogEntry
 	0,  // 15: commandcenter.operator.v1.AgentConfig.ListAgents:input_type -> commandcenter.operator.v1.ListConfigAgentsRequest
 	3,  // 16: commandcenter.operator.v1.AgentConfig.AddAgent:input_type -> commandcenter.operator.v1.AddAgentRequest
 	5,  // 17: commandcenter.operator.v1.AgentConfig.BatchAcceptAgents:input_type -> commandcenter.operator.v1.BatchAcceptAgentsRequest
@@ -1944,31 +2006,33 @@ var file_commandcenter_operator_v1_config_proto_depIdxs = []int32{
 	13, // 21: commandcenter.operator.v1.AgentConfig.AcceptAgent:input_type -> commandcenter.operator.v1.AcceptAgentRequest
 	14, // 22: commandcenter.operator.v1.AgentConfig.RejectAgent:input_type -> commandcenter.operator.v1.RejectAgentRequest
 	15, // 23: commandcenter.operator.v1.AgentConfig.ResolveIdentityConflict:input_type -> commandcenter.operator.v1.ResolveIdentityConflictRequest
-	16, // 24: commandcenter.operator.v1.AgentConfig.VerifyHttp:input_type -> commandcenter.operator.v1.VerifyHttpRequest
-	18, // 25: commandcenter.operator.v1.AgentConfig.ListUrlProposals:input_type -> commandcenter.operator.v1.ListUrlProposalsRequest
-	20, // 26: commandcenter.operator.v1.ServerConfig.ListServers:input_type -> commandcenter.operator.v1.ListServersRequest
-	22, // 27: commandcenter.operator.v1.ServerConfig.CreateServer:input_type -> commandcenter.operator.v1.CreateServerRequest
-	23, // 28: commandcenter.operator.v1.ServerConfig.GetServer:input_type -> commandcenter.operator.v1.GetServerRequest
-	24, // 29: commandcenter.operator.v1.ServerConfig.UpdateServer:input_type -> commandcenter.operator.v1.UpdateServerRequest
-	25, // 30: commandcenter.operator.v1.ServerConfig.ListOfflineLog:input_type -> commandcenter.operator.v1.ListOfflineLogRequest
-	1,  // 31: commandcenter.operator.v1.AgentConfig.ListAgents:output_type -> commandcenter.operator.v1.ListConfigAgentsResponse
-	4,  // 32: commandcenter.operator.v1.AgentConfig.AddAgent:output_type -> commandcenter.operator.v1.AcceptedAgent
-	7,  // 33: commandcenter.operator.v1.AgentConfig.BatchAcceptAgents:output_type -> commandcenter.operator.v1.BatchAcceptAgentsResponse
-	29, // 34: commandcenter.operator.v1.AgentConfig.GetAgent:output_type -> commandcenter.registry.v1.Agent
-	29, // 35: commandcenter.operator.v1.AgentConfig.UpdateAgent:output_type -> commandcenter.registry.v1.Agent
-	12, // 36: commandcenter.operator.v1.AgentConfig.RemoveAgent:output_type -> commandcenter.operator.v1.RemoveAgentResponse
-	4,  // 37: commandcenter.operator.v1.AgentConfig.AcceptAgent:output_type -> commandcenter.operator.v1.AcceptedAgent
-	29, // 38: commandcenter.operator.v1.AgentConfig.RejectAgent:output_type -> commandcenter.registry.v1.Agent
-	29, // 39: commandcenter.operator.v1.AgentConfig.ResolveIdentityConflict:output_type -> commandcenter.registry.v1.Agent
-	17, // 40: commandcenter.operator.v1.AgentConfig.VerifyHttp:output_type -> commandcenter.operator.v1.VerifyHttpResponse
-	19, // 41: commandcenter.operator.v1.AgentConfig.ListUrlProposals:output_type -> commandcenter.operator.v1.ListUrlProposalsResponse
-	21, // 42: commandcenter.operator.v1.ServerConfig.ListServers:output_type -> commandcenter.operator.v1.ListServersResponse
-	32, // 43: commandcenter.operator.v1.ServerConfig.CreateServer:output_type -> commandcenter.registry.v1.Server
-	32, // 44: commandcenter.operator.v1.ServerConfig.GetServer:output_type -> commandcenter.registry.v1.Server
-	32, // 45: commandcenter.operator.v1.ServerConfig.UpdateServer:output_type -> commandcenter.registry.v1.Server
-	26, // 46: commandcenter.operator.v1.ServerConfig.ListOfflineLog:output_type -> commandcenter.operator.v1.ListOfflineLogResponse
-	31, // [31:47] is the sub-list for method output_type
-	15, // [15:31] is the sub-list for method input_type
+	16, // 24: commandcenter.operator.v1.AgentConfig.ResetToken:input_type -> commandcenter.operator.v1.ResetTokenRequest
+	17, // 25: commandcenter.operator.v1.AgentConfig.VerifyHttp:input_type -> commandcenter.operator.v1.VerifyHttpRequest
+	19, // 26: commandcenter.operator.v1.AgentConfig.ListUrlProposals:input_type -> commandcenter.operator.v1.ListUrlProposalsRequest
+	21, // 27: commandcenter.operator.v1.ServerConfig.ListServers:input_type -> commandcenter.operator.v1.ListServersRequest
+	23, // 28: commandcenter.operator.v1.ServerConfig.CreateServer:input_type -> commandcenter.operator.v1.CreateServerRequest
+	24, // 29: commandcenter.operator.v1.ServerConfig.GetServer:input_type -> commandcenter.operator.v1.GetServerRequest
+	25, // 30: commandcenter.operator.v1.ServerConfig.UpdateServer:input_type -> commandcenter.operator.v1.UpdateServerRequest
+	26, // 31: commandcenter.operator.v1.ServerConfig.ListOfflineLog:input_type -> commandcenter.operator.v1.ListOfflineLogRequest
+	1,  // 32: commandcenter.operator.v1.AgentConfig.ListAgents:output_type -> commandcenter.operator.v1.ListConfigAgentsResponse
+	4,  // 33: commandcenter.operator.v1.AgentConfig.AddAgent:output_type -> commandcenter.operator.v1.AcceptedAgent
+	7,  // 34: commandcenter.operator.v1.AgentConfig.BatchAcceptAgents:output_type -> commandcenter.operator.v1.BatchAcceptAgentsResponse
+	30, // 35: commandcenter.operator.v1.AgentConfig.GetAgent:output_type -> commandcenter.registry.v1.Agent
+	30, // 36: commandcenter.operator.v1.AgentConfig.UpdateAgent:output_type -> commandcenter.registry.v1.Agent
+	12, // 37: commandcenter.operator.v1.AgentConfig.RemoveAgent:output_type -> commandcenter.operator.v1.RemoveAgentResponse
+	4,  // 38: commandcenter.operator.v1.AgentConfig.AcceptAgent:output_type -> commandcenter.operator.v1.AcceptedAgent
+	30, // 39: commandcenter.operator.v1.AgentConfig.RejectAgent:output_type -> commandcenter.registry.v1.Agent
+	30, // 40: commandcenter.operator.v1.AgentConfig.ResolveIdentityConflict:output_type -> commandcenter.registry.v1.Agent
+	30, // 41: commandcenter.operator.v1.AgentConfig.ResetToken:output_type -> commandcenter.registry.v1.Agent
+	18, // 42: commandcenter.operator.v1.AgentConfig.VerifyHttp:output_type -> commandcenter.operator.v1.VerifyHttpResponse
+	20, // 43: commandcenter.operator.v1.AgentConfig.ListUrlProposals:output_type -> commandcenter.operator.v1.ListUrlProposalsResponse
+	22, // 44: commandcenter.operator.v1.ServerConfig.ListServers:output_type -> commandcenter.operator.v1.ListServersResponse
+	33, // 45: commandcenter.operator.v1.ServerConfig.CreateServer:output_type -> commandcenter.registry.v1.Server
+	33, // 46: commandcenter.operator.v1.ServerConfig.GetServer:output_type -> commandcenter.registry.v1.Server
+	33, // 47: commandcenter.operator.v1.ServerConfig.UpdateServer:output_type -> commandcenter.registry.v1.Server
+	27, // 48: commandcenter.operator.v1.ServerConfig.ListOfflineLog:output_type -> commandcenter.operator.v1.ListOfflineLogResponse
+	32, // [32:49] is the sub-list for method output_type
+	15, // [15:32] is the sub-list for method input_type
 	15, // [15:15] is the sub-list for extension type_name
 	15, // [15:15] is the sub-list for extension extendee
 	0,  // [0:15] is the sub-list for field type_name
@@ -1982,16 +2046,16 @@ func file_commandcenter_operator_v1_config_proto_init() {
 	file_commandcenter_operator_v1_config_proto_msgTypes[0].OneofWrappers = []any{}
 	file_commandcenter_operator_v1_config_proto_msgTypes[2].OneofWrappers = []any{}
 	file_commandcenter_operator_v1_config_proto_msgTypes[10].OneofWrappers = []any{}
-	file_commandcenter_operator_v1_config_proto_msgTypes[20].OneofWrappers = []any{}
-	file_commandcenter_operator_v1_config_proto_msgTypes[22].OneofWrappers = []any{}
-	file_commandcenter_operator_v1_config_proto_msgTypes[24].OneofWrappers = []any{}
+	file_commandcenter_operator_v1_config_proto_msgTypes[21].OneofWrappers = []any{}
+	file_commandcenter_operator_v1_config_proto_msgTypes[23].OneofWrappers = []any{}
+	file_commandcenter_operator_v1_config_proto_msgTypes[25].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandcenter_operator_v1_config_proto_rawDesc), len(file_commandcenter_operator_v1_config_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

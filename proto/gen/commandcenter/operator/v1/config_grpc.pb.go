@@ -29,6 +29,7 @@ const (
 	AgentConfig_AcceptAgent_FullMethodName             = "/commandcenter.operator.v1.AgentConfig/AcceptAgent"
 	AgentConfig_RejectAgent_FullMethodName             = "/commandcenter.operator.v1.AgentConfig/RejectAgent"
 	AgentConfig_ResolveIdentityConflict_FullMethodName = "/commandcenter.operator.v1.AgentConfig/ResolveIdentityConflict"
+	AgentConfig_ResetToken_FullMethodName              = "/commandcenter.operator.v1.AgentConfig/ResetToken"
 	AgentConfig_VerifyHttp_FullMethodName              = "/commandcenter.operator.v1.AgentConfig/VerifyHttp"
 	AgentConfig_ListUrlProposals_FullMethodName        = "/commandcenter.operator.v1.AgentConfig/ListUrlProposals"
 )
@@ -57,6 +58,8 @@ type AgentConfigClient interface {
 	RejectAgent(ctx context.Context, in *RejectAgentRequest, opts ...grpc.CallOption) (*v1.Agent, error)
 	// ResolveIdentityConflict clears the conflict mark.
 	ResolveIdentityConflict(ctx context.Context, in *ResolveIdentityConflictRequest, opts ...grpc.CallOption) (*v1.Agent, error)
+	// ResetToken forgets the agent's token: the next machine that enrols under its name claims it.
+	ResetToken(ctx context.Context, in *ResetTokenRequest, opts ...grpc.CallOption) (*v1.Agent, error)
 	// VerifyHttp pings the agent's base URL from the gateway, records the outcome and returns it.
 	VerifyHttp(ctx context.Context, in *VerifyHttpRequest, opts ...grpc.CallOption) (*VerifyHttpResponse, error)
 	// ListUrlProposals derives URLs from the agent's reported IIS bindings, best first.
@@ -161,6 +164,16 @@ func (c *agentConfigClient) ResolveIdentityConflict(ctx context.Context, in *Res
 	return out, nil
 }
 
+func (c *agentConfigClient) ResetToken(ctx context.Context, in *ResetTokenRequest, opts ...grpc.CallOption) (*v1.Agent, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.Agent)
+	err := c.cc.Invoke(ctx, AgentConfig_ResetToken_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *agentConfigClient) VerifyHttp(ctx context.Context, in *VerifyHttpRequest, opts ...grpc.CallOption) (*VerifyHttpResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(VerifyHttpResponse)
@@ -205,6 +218,8 @@ type AgentConfigServer interface {
 	RejectAgent(context.Context, *RejectAgentRequest) (*v1.Agent, error)
 	// ResolveIdentityConflict clears the conflict mark.
 	ResolveIdentityConflict(context.Context, *ResolveIdentityConflictRequest) (*v1.Agent, error)
+	// ResetToken forgets the agent's token: the next machine that enrols under its name claims it.
+	ResetToken(context.Context, *ResetTokenRequest) (*v1.Agent, error)
 	// VerifyHttp pings the agent's base URL from the gateway, records the outcome and returns it.
 	VerifyHttp(context.Context, *VerifyHttpRequest) (*VerifyHttpResponse, error)
 	// ListUrlProposals derives URLs from the agent's reported IIS bindings, best first.
@@ -245,6 +260,9 @@ func (UnimplementedAgentConfigServer) RejectAgent(context.Context, *RejectAgentR
 }
 func (UnimplementedAgentConfigServer) ResolveIdentityConflict(context.Context, *ResolveIdentityConflictRequest) (*v1.Agent, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResolveIdentityConflict not implemented")
+}
+func (UnimplementedAgentConfigServer) ResetToken(context.Context, *ResetTokenRequest) (*v1.Agent, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResetToken not implemented")
 }
 func (UnimplementedAgentConfigServer) VerifyHttp(context.Context, *VerifyHttpRequest) (*VerifyHttpResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method VerifyHttp not implemented")
@@ -435,6 +453,24 @@ func _AgentConfig_ResolveIdentityConflict_Handler(srv interface{}, ctx context.C
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AgentConfig_ResetToken_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResetTokenRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AgentConfigServer).ResetToken(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AgentConfig_ResetToken_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AgentConfigServer).ResetToken(ctx, req.(*ResetTokenRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _AgentConfig_VerifyHttp_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(VerifyHttpRequest)
 	if err := dec(in); err != nil {
@@ -513,6 +549,10 @@ var AgentConfig_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ResolveIdentityConflict",
 			Handler:    _AgentConfig_ResolveIdentityConflict_Handler,
+		},
+		{
+			MethodName: "ResetToken",
+			Handler:    _AgentConfig_ResetToken_Handler,
 		},
 		{
 			MethodName: "VerifyHttp",

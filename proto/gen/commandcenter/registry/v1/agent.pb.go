@@ -459,8 +459,14 @@ type Agent struct {
 	IisBindingsReported bool `protobuf:"varint,24,opt,name=iis_bindings_reported,json=iisBindingsReported,proto3" json:"iis_bindings_reported,omitempty"`
 	// How many bindings were last reported.
 	IisBindingCount int32 `protobuf:"varint,25,opt,name=iis_binding_count,json=iisBindingCount,proto3" json:"iis_binding_count,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Whether a token is stored, so that only the machine that has it may send direct heartbeats.
+	HasToken bool `protobuf:"varint,26,opt,name=has_token,json=hasToken,proto3" json:"has_token,omitempty"`
+	// Whether the next machine that enrols under the name may claim it.
+	Claimable bool `protobuf:"varint,27,opt,name=claimable,proto3" json:"claimable,omitempty"`
+	// Name of its affinity group; empty: none.
+	AffinityGroup string `protobuf:"bytes,28,opt,name=affinity_group,json=affinityGroup,proto3" json:"affinity_group,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Agent) Reset() {
@@ -666,6 +672,27 @@ func (x *Agent) GetIisBindingCount() int32 {
 		return x.IisBindingCount
 	}
 	return 0
+}
+
+func (x *Agent) GetHasToken() bool {
+	if x != nil {
+		return x.HasToken
+	}
+	return false
+}
+
+func (x *Agent) GetClaimable() bool {
+	if x != nil {
+		return x.Claimable
+	}
+	return false
+}
+
+func (x *Agent) GetAffinityGroup() string {
+	if x != nil {
+		return x.AffinityGroup
+	}
+	return ""
 }
 
 // IngestHealth says whether our own ears work on one path.
@@ -951,7 +978,7 @@ const file_commandcenter_registry_v1_agent_proto_rawDesc = "" +
 	"\x03url\x18\x03 \x01(\tR\x03url\x12\x18\n" +
 	"\amissing\x18\x04 \x01(\bR\amissing\x12\x16\n" +
 	"\x06active\x18\x05 \x01(\bR\x06active\x12\x16\n" +
-	"\x06online\x18\x06 \x01(\bR\x06online\"\x9b\n" +
+	"\x06online\x18\x06 \x01(\bR\x06online\"\xfd\n" +
 	"\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12#\n" +
@@ -983,7 +1010,10 @@ const file_commandcenter_registry_v1_agent_proto_rawDesc = "" +
 	"\n" +
 	"created_at\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x122\n" +
 	"\x15iis_bindings_reported\x18\x18 \x01(\bR\x13iisBindingsReported\x12*\n" +
-	"\x11iis_binding_count\x18\x19 \x01(\x05R\x0fiisBindingCount\"\xbf\x01\n" +
+	"\x11iis_binding_count\x18\x19 \x01(\x05R\x0fiisBindingCount\x12\x1b\n" +
+	"\thas_token\x18\x1a \x01(\bR\bhasToken\x12\x1c\n" +
+	"\tclaimable\x18\x1b \x01(\bR\tclaimable\x12%\n" +
+	"\x0eaffinity_group\x18\x1c \x01(\tR\raffinityGroup\"\xbf\x01\n" +
 	"\fIngestHealth\x12<\n" +
 	"\x04path\x18\x01 \x01(\x0e2(.commandcenter.registry.v1.HeartbeatPathR\x04path\x12\x18\n" +
 	"\ahealthy\x18\x02 \x01(\bR\ahealthy\x12?\n" +

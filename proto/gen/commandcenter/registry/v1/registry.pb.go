@@ -41,6 +41,12 @@ const (
 	HeartbeatResult_HEARTBEAT_RESULT_DUPLICATE HeartbeatResult = 4
 	// The heartbeat breaks a rule and never will be stored.
 	HeartbeatResult_HEARTBEAT_RESULT_INVALID HeartbeatResult = 5
+	// Direct only: another token is stored for the name. Nothing was changed but the conflict's mark, which operators see.
+	HeartbeatResult_HEARTBEAT_RESULT_WRONG_TOKEN HeartbeatResult = 6
+	// Direct only: the name is unknown, and the agent has to register first.
+	HeartbeatResult_HEARTBEAT_RESULT_NOT_REGISTERED HeartbeatResult = 7
+	// Direct only: the name is known from the bus without a token; an operator has to allow it to be claimed.
+	HeartbeatResult_HEARTBEAT_RESULT_NOT_CLAIMABLE HeartbeatResult = 8
 )
 
 // Enum value maps for HeartbeatResult.
@@ -52,14 +58,20 @@ var (
 		3: "HEARTBEAT_RESULT_STALE",
 		4: "HEARTBEAT_RESULT_DUPLICATE",
 		5: "HEARTBEAT_RESULT_INVALID",
+		6: "HEARTBEAT_RESULT_WRONG_TOKEN",
+		7: "HEARTBEAT_RESULT_NOT_REGISTERED",
+		8: "HEARTBEAT_RESULT_NOT_CLAIMABLE",
 	}
 	HeartbeatResult_value = map[string]int32{
-		"HEARTBEAT_RESULT_UNSPECIFIED": 0,
-		"HEARTBEAT_RESULT_CREATED":     1,
-		"HEARTBEAT_RESULT_UPDATED":     2,
-		"HEARTBEAT_RESULT_STALE":       3,
-		"HEARTBEAT_RESULT_DUPLICATE":   4,
-		"HEARTBEAT_RESULT_INVALID":     5,
+		"HEARTBEAT_RESULT_UNSPECIFIED":    0,
+		"HEARTBEAT_RESULT_CREATED":        1,
+		"HEARTBEAT_RESULT_UPDATED":        2,
+		"HEARTBEAT_RESULT_STALE":          3,
+		"HEARTBEAT_RESULT_DUPLICATE":      4,
+		"HEARTBEAT_RESULT_INVALID":        5,
+		"HEARTBEAT_RESULT_WRONG_TOKEN":    6,
+		"HEARTBEAT_RESULT_NOT_REGISTERED": 7,
+		"HEARTBEAT_RESULT_NOT_CLAIMABLE":  8,
 	}
 )
 
@@ -155,7 +167,9 @@ type ObservedHeartbeat struct {
 	// How it came.
 	Path HeartbeatPath `protobuf:"varint,2,opt,name=path,proto3,enum=commandcenter.registry.v1.HeartbeatPath" json:"path,omitempty"`
 	// The broker's enqueue time, or the control server's clock for direct ones.
-	ObservedAt    *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`
+	ObservedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`
+	// Direct ones only: what the agent presented.
+	Identity      *DirectIdentity `protobuf:"bytes,4,opt,name=identity,proto3" json:"identity,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -211,6 +225,77 @@ func (x *ObservedHeartbeat) GetObservedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ObservedHeartbeat) GetIdentity() *DirectIdentity {
+	if x != nil {
+		return x.Identity
+	}
+	return nil
+}
+
+// DirectIdentity is what a direct agent presented, and the list it has.
+type DirectIdentity struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// SHA-256 of its token, 32 bytes. The first one stored for a name wins.
+	TokenHash []byte `protobuf:"bytes,1,opt,name=token_hash,json=tokenHash,proto3" json:"token_hash,omitempty"`
+	// Whether it also presented the enrolment key: only then a name may be made known, or a name without a token be claimed.
+	Enrols bool `protobuf:"varint,2,opt,name=enrols,proto3" json:"enrols,omitempty"`
+	// Etag of the failover list it has; empty: none.
+	ListEtag      string `protobuf:"bytes,3,opt,name=list_etag,json=listEtag,proto3" json:"list_etag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DirectIdentity) Reset() {
+	*x = DirectIdentity{}
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DirectIdentity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DirectIdentity) ProtoMessage() {}
+
+func (x *DirectIdentity) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DirectIdentity.ProtoReflect.Descriptor instead.
+func (*DirectIdentity) Descriptor() ([]byte, []int) {
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *DirectIdentity) GetTokenHash() []byte {
+	if x != nil {
+		return x.TokenHash
+	}
+	return nil
+}
+
+func (x *DirectIdentity) GetEnrols() bool {
+	if x != nil {
+		return x.Enrols
+	}
+	return false
+}
+
+func (x *DirectIdentity) GetListEtag() string {
+	if x != nil {
+		return x.ListEtag
+	}
+	return ""
+}
+
 // RecordHeartbeatsRequest carries a batch.
 type RecordHeartbeatsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -222,7 +307,7 @@ type RecordHeartbeatsRequest struct {
 
 func (x *RecordHeartbeatsRequest) Reset() {
 	*x = RecordHeartbeatsRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[1]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -234,7 +319,7 @@ func (x *RecordHeartbeatsRequest) String() string {
 func (*RecordHeartbeatsRequest) ProtoMessage() {}
 
 func (x *RecordHeartbeatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[1]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -247,7 +332,7 @@ func (x *RecordHeartbeatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordHeartbeatsRequest.ProtoReflect.Descriptor instead.
 func (*RecordHeartbeatsRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{1}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *RecordHeartbeatsRequest) GetHeartbeats() []*ObservedHeartbeat {
@@ -268,7 +353,7 @@ type RecordHeartbeatsResponse struct {
 
 func (x *RecordHeartbeatsResponse) Reset() {
 	*x = RecordHeartbeatsResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[2]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -280,7 +365,7 @@ func (x *RecordHeartbeatsResponse) String() string {
 func (*RecordHeartbeatsResponse) ProtoMessage() {}
 
 func (x *RecordHeartbeatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[2]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -293,7 +378,7 @@ func (x *RecordHeartbeatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordHeartbeatsResponse.ProtoReflect.Descriptor instead.
 func (*RecordHeartbeatsResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{2}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *RecordHeartbeatsResponse) GetResults() []*RecordedHeartbeat {
@@ -311,14 +396,16 @@ type RecordedHeartbeat struct {
 	// With INVALID: the field at fault, as a proto path ("heartbeat.name").
 	Field string `protobuf:"bytes,2,opt,name=field,proto3" json:"field,omitempty"`
 	// With INVALID: the rule it breaks.
-	Description   string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
+	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
+	// Direct only, when it was taken: the agent's failover list, if its etag differs from the one it has and there is one.
+	FailoverList  *v1.FailoverList `protobuf:"bytes,4,opt,name=failover_list,json=failoverList,proto3" json:"failover_list,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RecordedHeartbeat) Reset() {
 	*x = RecordedHeartbeat{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[3]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -330,7 +417,7 @@ func (x *RecordedHeartbeat) String() string {
 func (*RecordedHeartbeat) ProtoMessage() {}
 
 func (x *RecordedHeartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[3]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -343,7 +430,7 @@ func (x *RecordedHeartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordedHeartbeat.ProtoReflect.Descriptor instead.
 func (*RecordedHeartbeat) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{3}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RecordedHeartbeat) GetResult() HeartbeatResult {
@@ -367,6 +454,13 @@ func (x *RecordedHeartbeat) GetDescription() string {
 	return ""
 }
 
+func (x *RecordedHeartbeat) GetFailoverList() *v1.FailoverList {
+	if x != nil {
+		return x.FailoverList
+	}
+	return nil
+}
+
 // ReportIngestEvidenceRequest is one consumer's proof of listening.
 type ReportIngestEvidenceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -386,7 +480,7 @@ type ReportIngestEvidenceRequest struct {
 
 func (x *ReportIngestEvidenceRequest) Reset() {
 	*x = ReportIngestEvidenceRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[4]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -398,7 +492,7 @@ func (x *ReportIngestEvidenceRequest) String() string {
 func (*ReportIngestEvidenceRequest) ProtoMessage() {}
 
 func (x *ReportIngestEvidenceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[4]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -411,7 +505,7 @@ func (x *ReportIngestEvidenceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportIngestEvidenceRequest.ProtoReflect.Descriptor instead.
 func (*ReportIngestEvidenceRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{4}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ReportIngestEvidenceRequest) GetPath() HeartbeatPath {
@@ -460,7 +554,7 @@ type ReportIngestEvidenceResponse struct {
 
 func (x *ReportIngestEvidenceResponse) Reset() {
 	*x = ReportIngestEvidenceResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[5]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -472,7 +566,7 @@ func (x *ReportIngestEvidenceResponse) String() string {
 func (*ReportIngestEvidenceResponse) ProtoMessage() {}
 
 func (x *ReportIngestEvidenceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[5]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -485,7 +579,7 @@ func (x *ReportIngestEvidenceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportIngestEvidenceResponse.ProtoReflect.Descriptor instead.
 func (*ReportIngestEvidenceResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{5}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ReportIngestEvidenceResponse) GetHealth() *IngestHealth {
@@ -506,7 +600,7 @@ type GetAgentRequest struct {
 
 func (x *GetAgentRequest) Reset() {
 	*x = GetAgentRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[6]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -518,7 +612,7 @@ func (x *GetAgentRequest) String() string {
 func (*GetAgentRequest) ProtoMessage() {}
 
 func (x *GetAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[6]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -531,7 +625,7 @@ func (x *GetAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAgentRequest.ProtoReflect.Descriptor instead.
 func (*GetAgentRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{6}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetAgentRequest) GetName() string {
@@ -554,7 +648,7 @@ type GetAgentResponse struct {
 
 func (x *GetAgentResponse) Reset() {
 	*x = GetAgentResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[7]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -566,7 +660,7 @@ func (x *GetAgentResponse) String() string {
 func (*GetAgentResponse) ProtoMessage() {}
 
 func (x *GetAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[7]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -579,7 +673,7 @@ func (x *GetAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAgentResponse.ProtoReflect.Descriptor instead.
 func (*GetAgentResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{7}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetAgentResponse) GetAgent() *Agent {
@@ -623,7 +717,7 @@ type ListAgentsRequest struct {
 
 func (x *ListAgentsRequest) Reset() {
 	*x = ListAgentsRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[8]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -635,7 +729,7 @@ func (x *ListAgentsRequest) String() string {
 func (*ListAgentsRequest) ProtoMessage() {}
 
 func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[8]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -648,7 +742,7 @@ func (x *ListAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsRequest.ProtoReflect.Descriptor instead.
 func (*ListAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{8}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListAgentsRequest) GetStates() []RegistrationState {
@@ -727,7 +821,7 @@ type ListAgentsResponse struct {
 
 func (x *ListAgentsResponse) Reset() {
 	*x = ListAgentsResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[9]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -739,7 +833,7 @@ func (x *ListAgentsResponse) String() string {
 func (*ListAgentsResponse) ProtoMessage() {}
 
 func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[9]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -752,7 +846,7 @@ func (x *ListAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsResponse.ProtoReflect.Descriptor instead.
 func (*ListAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{9}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListAgentsResponse) GetAgents() []*Agent {
@@ -782,7 +876,7 @@ type NewServer struct {
 
 func (x *NewServer) Reset() {
 	*x = NewServer{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[10]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -794,7 +888,7 @@ func (x *NewServer) String() string {
 func (*NewServer) ProtoMessage() {}
 
 func (x *NewServer) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[10]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -807,7 +901,7 @@ func (x *NewServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewServer.ProtoReflect.Descriptor instead.
 func (*NewServer) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{10}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *NewServer) GetUrl() string {
@@ -841,7 +935,7 @@ type AddAgentRequest struct {
 
 func (x *AddAgentRequest) Reset() {
 	*x = AddAgentRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[11]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -853,7 +947,7 @@ func (x *AddAgentRequest) String() string {
 func (*AddAgentRequest) ProtoMessage() {}
 
 func (x *AddAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[11]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -866,7 +960,7 @@ func (x *AddAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddAgentRequest.ProtoReflect.Descriptor instead.
 func (*AddAgentRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{11}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AddAgentRequest) GetName() string {
@@ -910,7 +1004,7 @@ type AddAgentResponse struct {
 
 func (x *AddAgentResponse) Reset() {
 	*x = AddAgentResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[12]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -922,7 +1016,7 @@ func (x *AddAgentResponse) String() string {
 func (*AddAgentResponse) ProtoMessage() {}
 
 func (x *AddAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[12]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -935,7 +1029,7 @@ func (x *AddAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddAgentResponse.ProtoReflect.Descriptor instead.
 func (*AddAgentResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{12}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AddAgentResponse) GetAgent() *Agent {
@@ -971,7 +1065,7 @@ type AcceptAgentRequest struct {
 
 func (x *AcceptAgentRequest) Reset() {
 	*x = AcceptAgentRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[13]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -983,7 +1077,7 @@ func (x *AcceptAgentRequest) String() string {
 func (*AcceptAgentRequest) ProtoMessage() {}
 
 func (x *AcceptAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[13]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -996,7 +1090,7 @@ func (x *AcceptAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptAgentRequest.ProtoReflect.Descriptor instead.
 func (*AcceptAgentRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{13}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AcceptAgentRequest) GetName() string {
@@ -1049,7 +1143,7 @@ type AcceptAgentResponse struct {
 
 func (x *AcceptAgentResponse) Reset() {
 	*x = AcceptAgentResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[14]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1061,7 +1155,7 @@ func (x *AcceptAgentResponse) String() string {
 func (*AcceptAgentResponse) ProtoMessage() {}
 
 func (x *AcceptAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[14]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1074,7 +1168,7 @@ func (x *AcceptAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptAgentResponse.ProtoReflect.Descriptor instead.
 func (*AcceptAgentResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{14}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AcceptAgentResponse) GetAgent() *Agent {
@@ -1111,7 +1205,7 @@ type BatchAcceptAgentsRequest struct {
 
 func (x *BatchAcceptAgentsRequest) Reset() {
 	*x = BatchAcceptAgentsRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[15]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1123,7 +1217,7 @@ func (x *BatchAcceptAgentsRequest) String() string {
 func (*BatchAcceptAgentsRequest) ProtoMessage() {}
 
 func (x *BatchAcceptAgentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[15]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1136,7 +1230,7 @@ func (x *BatchAcceptAgentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchAcceptAgentsRequest.ProtoReflect.Descriptor instead.
 func (*BatchAcceptAgentsRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{15}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *BatchAcceptAgentsRequest) GetItems() []*BatchAcceptItem {
@@ -1166,7 +1260,7 @@ type BatchAcceptItem struct {
 
 func (x *BatchAcceptItem) Reset() {
 	*x = BatchAcceptItem{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[16]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1178,7 +1272,7 @@ func (x *BatchAcceptItem) String() string {
 func (*BatchAcceptItem) ProtoMessage() {}
 
 func (x *BatchAcceptItem) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[16]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1191,7 +1285,7 @@ func (x *BatchAcceptItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchAcceptItem.ProtoReflect.Descriptor instead.
 func (*BatchAcceptItem) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{16}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *BatchAcceptItem) GetName() string {
@@ -1219,7 +1313,7 @@ type BatchAcceptAgentsResponse struct {
 
 func (x *BatchAcceptAgentsResponse) Reset() {
 	*x = BatchAcceptAgentsResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[17]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1231,7 +1325,7 @@ func (x *BatchAcceptAgentsResponse) String() string {
 func (*BatchAcceptAgentsResponse) ProtoMessage() {}
 
 func (x *BatchAcceptAgentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[17]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1244,7 +1338,7 @@ func (x *BatchAcceptAgentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchAcceptAgentsResponse.ProtoReflect.Descriptor instead.
 func (*BatchAcceptAgentsResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{17}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *BatchAcceptAgentsResponse) GetResults() []*BatchAcceptResult {
@@ -1271,7 +1365,7 @@ type BatchAcceptResult struct {
 
 func (x *BatchAcceptResult) Reset() {
 	*x = BatchAcceptResult{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[18]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1283,7 +1377,7 @@ func (x *BatchAcceptResult) String() string {
 func (*BatchAcceptResult) ProtoMessage() {}
 
 func (x *BatchAcceptResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[18]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1296,7 +1390,7 @@ func (x *BatchAcceptResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BatchAcceptResult.ProtoReflect.Descriptor instead.
 func (*BatchAcceptResult) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{18}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *BatchAcceptResult) GetName() string {
@@ -1342,7 +1436,7 @@ type RejectAgentRequest struct {
 
 func (x *RejectAgentRequest) Reset() {
 	*x = RejectAgentRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[19]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1354,7 +1448,7 @@ func (x *RejectAgentRequest) String() string {
 func (*RejectAgentRequest) ProtoMessage() {}
 
 func (x *RejectAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[19]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1367,7 +1461,7 @@ func (x *RejectAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectAgentRequest.ProtoReflect.Descriptor instead.
 func (*RejectAgentRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{19}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RejectAgentRequest) GetName() string {
@@ -1402,7 +1496,7 @@ type RejectAgentResponse struct {
 
 func (x *RejectAgentResponse) Reset() {
 	*x = RejectAgentResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[20]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1414,7 +1508,7 @@ func (x *RejectAgentResponse) String() string {
 func (*RejectAgentResponse) ProtoMessage() {}
 
 func (x *RejectAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[20]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1427,7 +1521,7 @@ func (x *RejectAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectAgentResponse.ProtoReflect.Descriptor instead.
 func (*RejectAgentResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{20}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RejectAgentResponse) GetAgent() *Agent {
@@ -1456,7 +1550,7 @@ type UpdateAgentRequest struct {
 
 func (x *UpdateAgentRequest) Reset() {
 	*x = UpdateAgentRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[21]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1468,7 +1562,7 @@ func (x *UpdateAgentRequest) String() string {
 func (*UpdateAgentRequest) ProtoMessage() {}
 
 func (x *UpdateAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[21]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1481,7 +1575,7 @@ func (x *UpdateAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateAgentRequest.ProtoReflect.Descriptor instead.
 func (*UpdateAgentRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{21}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *UpdateAgentRequest) GetName() string {
@@ -1530,7 +1624,7 @@ type UpdateAgentResponse struct {
 
 func (x *UpdateAgentResponse) Reset() {
 	*x = UpdateAgentResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[22]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1542,7 +1636,7 @@ func (x *UpdateAgentResponse) String() string {
 func (*UpdateAgentResponse) ProtoMessage() {}
 
 func (x *UpdateAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[22]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1555,7 +1649,7 @@ func (x *UpdateAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateAgentResponse.ProtoReflect.Descriptor instead.
 func (*UpdateAgentResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{22}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *UpdateAgentResponse) GetAgent() *Agent {
@@ -1580,7 +1674,7 @@ type RemoveAgentRequest struct {
 
 func (x *RemoveAgentRequest) Reset() {
 	*x = RemoveAgentRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[23]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1592,7 +1686,7 @@ func (x *RemoveAgentRequest) String() string {
 func (*RemoveAgentRequest) ProtoMessage() {}
 
 func (x *RemoveAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[23]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1605,7 +1699,7 @@ func (x *RemoveAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveAgentRequest.ProtoReflect.Descriptor instead.
 func (*RemoveAgentRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{23}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RemoveAgentRequest) GetName() string {
@@ -1638,7 +1732,7 @@ type RemoveAgentResponse struct {
 
 func (x *RemoveAgentResponse) Reset() {
 	*x = RemoveAgentResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[24]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1650,7 +1744,7 @@ func (x *RemoveAgentResponse) String() string {
 func (*RemoveAgentResponse) ProtoMessage() {}
 
 func (x *RemoveAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[24]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1663,7 +1757,7 @@ func (x *RemoveAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveAgentResponse.ProtoReflect.Descriptor instead.
 func (*RemoveAgentResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{24}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{25}
 }
 
 // ResolveIdentityConflictRequest clears the conflict mark of one agent.
@@ -1681,7 +1775,7 @@ type ResolveIdentityConflictRequest struct {
 
 func (x *ResolveIdentityConflictRequest) Reset() {
 	*x = ResolveIdentityConflictRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[25]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1693,7 +1787,7 @@ func (x *ResolveIdentityConflictRequest) String() string {
 func (*ResolveIdentityConflictRequest) ProtoMessage() {}
 
 func (x *ResolveIdentityConflictRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[25]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1706,7 +1800,7 @@ func (x *ResolveIdentityConflictRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveIdentityConflictRequest.ProtoReflect.Descriptor instead.
 func (*ResolveIdentityConflictRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{25}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ResolveIdentityConflictRequest) GetName() string {
@@ -1741,7 +1835,7 @@ type ResolveIdentityConflictResponse struct {
 
 func (x *ResolveIdentityConflictResponse) Reset() {
 	*x = ResolveIdentityConflictResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[26]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1753,7 +1847,7 @@ func (x *ResolveIdentityConflictResponse) String() string {
 func (*ResolveIdentityConflictResponse) ProtoMessage() {}
 
 func (x *ResolveIdentityConflictResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[26]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1766,7 +1860,7 @@ func (x *ResolveIdentityConflictResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveIdentityConflictResponse.ProtoReflect.Descriptor instead.
 func (*ResolveIdentityConflictResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{26}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ResolveIdentityConflictResponse) GetAgent() *Agent {
@@ -1796,7 +1890,7 @@ type RecordHttpVerificationRequest struct {
 
 func (x *RecordHttpVerificationRequest) Reset() {
 	*x = RecordHttpVerificationRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[27]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1808,7 +1902,7 @@ func (x *RecordHttpVerificationRequest) String() string {
 func (*RecordHttpVerificationRequest) ProtoMessage() {}
 
 func (x *RecordHttpVerificationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[27]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1821,7 +1915,7 @@ func (x *RecordHttpVerificationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordHttpVerificationRequest.ProtoReflect.Descriptor instead.
 func (*RecordHttpVerificationRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{27}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RecordHttpVerificationRequest) GetName() string {
@@ -1872,7 +1966,7 @@ type RecordHttpVerificationResponse struct {
 
 func (x *RecordHttpVerificationResponse) Reset() {
 	*x = RecordHttpVerificationResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[28]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1884,7 +1978,7 @@ func (x *RecordHttpVerificationResponse) String() string {
 func (*RecordHttpVerificationResponse) ProtoMessage() {}
 
 func (x *RecordHttpVerificationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[28]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1897,7 +1991,7 @@ func (x *RecordHttpVerificationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordHttpVerificationResponse.ProtoReflect.Descriptor instead.
 func (*RecordHttpVerificationResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{28}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RecordHttpVerificationResponse) GetRecorded() bool {
@@ -1929,7 +2023,7 @@ type ClaimHttpVerificationsRequest struct {
 
 func (x *ClaimHttpVerificationsRequest) Reset() {
 	*x = ClaimHttpVerificationsRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[29]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1941,7 +2035,7 @@ func (x *ClaimHttpVerificationsRequest) String() string {
 func (*ClaimHttpVerificationsRequest) ProtoMessage() {}
 
 func (x *ClaimHttpVerificationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[29]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1954,7 +2048,7 @@ func (x *ClaimHttpVerificationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimHttpVerificationsRequest.ProtoReflect.Descriptor instead.
 func (*ClaimHttpVerificationsRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{29}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ClaimHttpVerificationsRequest) GetRepeatInterval() *durationpb.Duration {
@@ -1989,7 +2083,7 @@ type ClaimHttpVerificationsResponse struct {
 
 func (x *ClaimHttpVerificationsResponse) Reset() {
 	*x = ClaimHttpVerificationsResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[30]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2001,7 +2095,7 @@ func (x *ClaimHttpVerificationsResponse) String() string {
 func (*ClaimHttpVerificationsResponse) ProtoMessage() {}
 
 func (x *ClaimHttpVerificationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[30]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2014,7 +2108,7 @@ func (x *ClaimHttpVerificationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimHttpVerificationsResponse.ProtoReflect.Descriptor instead.
 func (*ClaimHttpVerificationsResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{30}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ClaimHttpVerificationsResponse) GetAgents() []*Agent {
@@ -2035,7 +2129,7 @@ type ListUrlProposalsRequest struct {
 
 func (x *ListUrlProposalsRequest) Reset() {
 	*x = ListUrlProposalsRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[31]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2047,7 +2141,7 @@ func (x *ListUrlProposalsRequest) String() string {
 func (*ListUrlProposalsRequest) ProtoMessage() {}
 
 func (x *ListUrlProposalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[31]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2060,7 +2154,7 @@ func (x *ListUrlProposalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUrlProposalsRequest.ProtoReflect.Descriptor instead.
 func (*ListUrlProposalsRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{31}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListUrlProposalsRequest) GetName() string {
@@ -2083,7 +2177,7 @@ type ListUrlProposalsResponse struct {
 
 func (x *ListUrlProposalsResponse) Reset() {
 	*x = ListUrlProposalsResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[32]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2095,7 +2189,7 @@ func (x *ListUrlProposalsResponse) String() string {
 func (*ListUrlProposalsResponse) ProtoMessage() {}
 
 func (x *ListUrlProposalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[32]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2108,7 +2202,7 @@ func (x *ListUrlProposalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUrlProposalsResponse.ProtoReflect.Descriptor instead.
 func (*ListUrlProposalsResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{32}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListUrlProposalsResponse) GetProposals() []*UrlProposal {
@@ -2146,7 +2240,7 @@ type ListServersRequest struct {
 
 func (x *ListServersRequest) Reset() {
 	*x = ListServersRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[33]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2158,7 +2252,7 @@ func (x *ListServersRequest) String() string {
 func (*ListServersRequest) ProtoMessage() {}
 
 func (x *ListServersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[33]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2171,7 +2265,7 @@ func (x *ListServersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListServersRequest.ProtoReflect.Descriptor instead.
 func (*ListServersRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{33}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListServersRequest) GetType() string {
@@ -2229,7 +2323,7 @@ type ListServersResponse struct {
 
 func (x *ListServersResponse) Reset() {
 	*x = ListServersResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[34]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2241,7 +2335,7 @@ func (x *ListServersResponse) String() string {
 func (*ListServersResponse) ProtoMessage() {}
 
 func (x *ListServersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[34]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2254,7 +2348,7 @@ func (x *ListServersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListServersResponse.ProtoReflect.Descriptor instead.
 func (*ListServersResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{34}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListServersResponse) GetServers() []*Server {
@@ -2282,7 +2376,7 @@ type GetServerRequest struct {
 
 func (x *GetServerRequest) Reset() {
 	*x = GetServerRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[35]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2294,7 +2388,7 @@ func (x *GetServerRequest) String() string {
 func (*GetServerRequest) ProtoMessage() {}
 
 func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[35]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2307,7 +2401,7 @@ func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerRequest.ProtoReflect.Descriptor instead.
 func (*GetServerRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{35}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GetServerRequest) GetName() string {
@@ -2328,7 +2422,7 @@ type GetServerResponse struct {
 
 func (x *GetServerResponse) Reset() {
 	*x = GetServerResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[36]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2340,7 +2434,7 @@ func (x *GetServerResponse) String() string {
 func (*GetServerResponse) ProtoMessage() {}
 
 func (x *GetServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[36]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2353,7 +2447,7 @@ func (x *GetServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerResponse.ProtoReflect.Descriptor instead.
 func (*GetServerResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{36}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *GetServerResponse) GetServer() *Server {
@@ -2382,7 +2476,7 @@ type CreateServerRequest struct {
 
 func (x *CreateServerRequest) Reset() {
 	*x = CreateServerRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[37]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2394,7 +2488,7 @@ func (x *CreateServerRequest) String() string {
 func (*CreateServerRequest) ProtoMessage() {}
 
 func (x *CreateServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[37]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2407,7 +2501,7 @@ func (x *CreateServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateServerRequest.ProtoReflect.Descriptor instead.
 func (*CreateServerRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{37}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CreateServerRequest) GetName() string {
@@ -2456,7 +2550,7 @@ type CreateServerResponse struct {
 
 func (x *CreateServerResponse) Reset() {
 	*x = CreateServerResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[38]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2468,7 +2562,7 @@ func (x *CreateServerResponse) String() string {
 func (*CreateServerResponse) ProtoMessage() {}
 
 func (x *CreateServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[38]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2481,7 +2575,7 @@ func (x *CreateServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateServerResponse.ProtoReflect.Descriptor instead.
 func (*CreateServerResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{38}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CreateServerResponse) GetServer() *Server {
@@ -2514,7 +2608,7 @@ type UpdateServerRequest struct {
 
 func (x *UpdateServerRequest) Reset() {
 	*x = UpdateServerRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[39]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2526,7 +2620,7 @@ func (x *UpdateServerRequest) String() string {
 func (*UpdateServerRequest) ProtoMessage() {}
 
 func (x *UpdateServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[39]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2539,7 +2633,7 @@ func (x *UpdateServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateServerRequest.ProtoReflect.Descriptor instead.
 func (*UpdateServerRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{39}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *UpdateServerRequest) GetName() string {
@@ -2602,7 +2696,7 @@ type UpdateServerResponse struct {
 
 func (x *UpdateServerResponse) Reset() {
 	*x = UpdateServerResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[40]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2614,7 +2708,7 @@ func (x *UpdateServerResponse) String() string {
 func (*UpdateServerResponse) ProtoMessage() {}
 
 func (x *UpdateServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[40]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2627,7 +2721,7 @@ func (x *UpdateServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateServerResponse.ProtoReflect.Descriptor instead.
 func (*UpdateServerResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{40}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *UpdateServerResponse) GetServer() *Server {
@@ -2646,7 +2740,7 @@ type ReadFleetRequest struct {
 
 func (x *ReadFleetRequest) Reset() {
 	*x = ReadFleetRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[41]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2658,7 +2752,7 @@ func (x *ReadFleetRequest) String() string {
 func (*ReadFleetRequest) ProtoMessage() {}
 
 func (x *ReadFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[41]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2671,7 +2765,7 @@ func (x *ReadFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadFleetRequest.ProtoReflect.Descriptor instead.
 func (*ReadFleetRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{41}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{42}
 }
 
 // ReadFleetResponse is one part of the answer.
@@ -2690,7 +2784,7 @@ type ReadFleetResponse struct {
 
 func (x *ReadFleetResponse) Reset() {
 	*x = ReadFleetResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[42]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2702,7 +2796,7 @@ func (x *ReadFleetResponse) String() string {
 func (*ReadFleetResponse) ProtoMessage() {}
 
 func (x *ReadFleetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[42]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2715,7 +2809,7 @@ func (x *ReadFleetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadFleetResponse.ProtoReflect.Descriptor instead.
 func (*ReadFleetResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{42}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ReadFleetResponse) GetPart() isReadFleetResponse_Part {
@@ -2774,7 +2868,7 @@ type FleetHead struct {
 
 func (x *FleetHead) Reset() {
 	*x = FleetHead{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[43]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2786,7 +2880,7 @@ func (x *FleetHead) String() string {
 func (*FleetHead) ProtoMessage() {}
 
 func (x *FleetHead) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[43]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2799,7 +2893,7 @@ func (x *FleetHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetHead.ProtoReflect.Descriptor instead.
 func (*FleetHead) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{43}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *FleetHead) GetReadAt() *timestamppb.Timestamp {
@@ -2837,7 +2931,7 @@ type PathEvidence struct {
 
 func (x *PathEvidence) Reset() {
 	*x = PathEvidence{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[44]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2849,7 +2943,7 @@ func (x *PathEvidence) String() string {
 func (*PathEvidence) ProtoMessage() {}
 
 func (x *PathEvidence) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[44]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2862,7 +2956,7 @@ func (x *PathEvidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathEvidence.ProtoReflect.Descriptor instead.
 func (*PathEvidence) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{44}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *PathEvidence) GetPath() HeartbeatPath {
@@ -2918,7 +3012,7 @@ type FleetServers struct {
 
 func (x *FleetServers) Reset() {
 	*x = FleetServers{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[45]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2930,7 +3024,7 @@ func (x *FleetServers) String() string {
 func (*FleetServers) ProtoMessage() {}
 
 func (x *FleetServers) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[45]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2943,7 +3037,7 @@ func (x *FleetServers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetServers.ProtoReflect.Descriptor instead.
 func (*FleetServers) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{45}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *FleetServers) GetServers() []*FleetServer {
@@ -2978,7 +3072,7 @@ type FleetServer struct {
 
 func (x *FleetServer) Reset() {
 	*x = FleetServer{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[46]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2990,7 +3084,7 @@ func (x *FleetServer) String() string {
 func (*FleetServer) ProtoMessage() {}
 
 func (x *FleetServer) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[46]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3003,7 +3097,7 @@ func (x *FleetServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetServer.ProtoReflect.Descriptor instead.
 func (*FleetServer) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{46}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *FleetServer) GetServerKey() int64 {
@@ -3062,26 +3156,143 @@ func (x *FleetServer) GetHttpVerified() bool {
 	return false
 }
 
+// ResetTokenRequest names one agent.
+type ResetTokenRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name in any case.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The agent's etag as the operator saw it.
+	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Principal who resets it.
+	Actor         string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResetTokenRequest) Reset() {
+	*x = ResetTokenRequest{}
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResetTokenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResetTokenRequest) ProtoMessage() {}
+
+func (x *ResetTokenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResetTokenRequest.ProtoReflect.Descriptor instead.
+func (*ResetTokenRequest) Descriptor() ([]byte, []int) {
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *ResetTokenRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ResetTokenRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *ResetTokenRequest) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+// ResetTokenResponse is the agent as it became.
+type ResetTokenResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent.
+	Agent         *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResetTokenResponse) Reset() {
+	*x = ResetTokenResponse{}
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResetTokenResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResetTokenResponse) ProtoMessage() {}
+
+func (x *ResetTokenResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResetTokenResponse.ProtoReflect.Descriptor instead.
+func (*ResetTokenResponse) Descriptor() ([]byte, []int) {
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *ResetTokenResponse) GetAgent() *Agent {
+	if x != nil {
+		return x.Agent
+	}
+	return nil
+}
+
 var File_commandcenter_registry_v1_registry_proto protoreflect.FileDescriptor
 
 const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"\n" +
-	"(commandcenter/registry/v1/registry.proto\x12\x19commandcenter.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\"commandcenter/agent/v1/agent.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd7\x01\n" +
+	"(commandcenter/registry/v1/registry.proto\x12\x19commandcenter.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\"commandcenter/agent/v1/agent.proto\x1a%commandcenter/agent/v1/failover.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9e\x02\n" +
 	"\x11ObservedHeartbeat\x12G\n" +
 	"\theartbeat\x18\x01 \x01(\v2!.commandcenter.agent.v1.HeartbeatB\x06\xbaH\x03\xd8\x01\x03R\theartbeat\x12<\n" +
 	"\x04path\x18\x02 \x01(\x0e2(.commandcenter.registry.v1.HeartbeatPathR\x04path\x12;\n" +
 	"\vobserved_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"observedAt\"t\n" +
+	"observedAt\x12E\n" +
+	"\bidentity\x18\x04 \x01(\v2).commandcenter.registry.v1.DirectIdentityR\bidentity\"d\n" +
+	"\x0eDirectIdentity\x12\x1d\n" +
+	"\n" +
+	"token_hash\x18\x01 \x01(\fR\ttokenHash\x12\x16\n" +
+	"\x06enrols\x18\x02 \x01(\bR\x06enrols\x12\x1b\n" +
+	"\tlist_etag\x18\x03 \x01(\tR\blistEtag\"t\n" +
 	"\x17RecordHeartbeatsRequest\x12Y\n" +
 	"\n" +
 	"heartbeats\x18\x01 \x03(\v2,.commandcenter.registry.v1.ObservedHeartbeatB\v\xbaH\b\x92\x01\x05\b\x01\x10\xe8\aR\n" +
 	"heartbeats\"b\n" +
 	"\x18RecordHeartbeatsResponse\x12F\n" +
-	"\aresults\x18\x01 \x03(\v2,.commandcenter.registry.v1.RecordedHeartbeatR\aresults\"\x8f\x01\n" +
+	"\aresults\x18\x01 \x03(\v2,.commandcenter.registry.v1.RecordedHeartbeatR\aresults\"\xda\x01\n" +
 	"\x11RecordedHeartbeat\x12B\n" +
 	"\x06result\x18\x01 \x01(\x0e2*.commandcenter.registry.v1.HeartbeatResultR\x06result\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12 \n" +
-	"\vdescription\x18\x03 \x01(\tR\vdescription\"\xed\x02\n" +
+	"\vdescription\x18\x03 \x01(\tR\vdescription\x12I\n" +
+	"\rfailover_list\x18\x04 \x01(\v2$.commandcenter.agent.v1.FailoverListR\ffailoverList\"\xed\x02\n" +
 	"\x1bReportIngestEvidenceRequest\x12H\n" +
 	"\x04path\x18\x01 \x01(\x0e2(.commandcenter.registry.v1.HeartbeatPathB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x04path\x12+\n" +
@@ -3298,19 +3509,30 @@ const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"\x15last_bus_heartbeat_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x12lastBusHeartbeatAt\x12S\n" +
 	"\x18last_direct_heartbeat_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x15lastDirectHeartbeatAt\x12\"\n" +
 	"\rhttp_base_url\x18\a \x01(\tR\vhttpBaseUrl\x12#\n" +
-	"\rhttp_verified\x18\b \x01(\bR\fhttpVerified*\xc9\x01\n" +
+	"\rhttp_verified\x18\b \x01(\bR\fhttpVerified\"s\n" +
+	"\x11ResetTokenRequest\x12\x1e\n" +
+	"\x04name\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x04name\x12\x1c\n" +
+	"\x04etag\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x04etag\x12 \n" +
+	"\x05actor\x18\x03 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x05actor\"L\n" +
+	"\x12ResetTokenResponse\x126\n" +
+	"\x05agent\x18\x01 \x01(\v2 .commandcenter.registry.v1.AgentR\x05agent*\xb4\x02\n" +
 	"\x0fHeartbeatResult\x12 \n" +
 	"\x1cHEARTBEAT_RESULT_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18HEARTBEAT_RESULT_CREATED\x10\x01\x12\x1c\n" +
 	"\x18HEARTBEAT_RESULT_UPDATED\x10\x02\x12\x1a\n" +
 	"\x16HEARTBEAT_RESULT_STALE\x10\x03\x12\x1e\n" +
 	"\x1aHEARTBEAT_RESULT_DUPLICATE\x10\x04\x12\x1c\n" +
-	"\x18HEARTBEAT_RESULT_INVALID\x10\x05*k\n" +
+	"\x18HEARTBEAT_RESULT_INVALID\x10\x05\x12 \n" +
+	"\x1cHEARTBEAT_RESULT_WRONG_TOKEN\x10\x06\x12#\n" +
+	"\x1fHEARTBEAT_RESULT_NOT_REGISTERED\x10\a\x12\"\n" +
+	"\x1eHEARTBEAT_RESULT_NOT_CLAIMABLE\x10\b*k\n" +
 	"\tFreshness\x12\x19\n" +
 	"\x15FRESHNESS_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fFRESHNESS_FRESH\x10\x01\x12\x13\n" +
 	"\x0fFRESHNESS_STALE\x10\x02\x12\x19\n" +
-	"\x15FRESHNESS_NEVER_HEARD\x10\x032\x9d\x0e\n" +
+	"\x15FRESHNESS_NEVER_HEARD\x10\x032\x88\x0f\n" +
 	"\rAgentRegistry\x12{\n" +
 	"\x10RecordHeartbeats\x122.commandcenter.registry.v1.RecordHeartbeatsRequest\x1a3.commandcenter.registry.v1.RecordHeartbeatsResponse\x12\x87\x01\n" +
 	"\x14ReportIngestEvidence\x126.commandcenter.registry.v1.ReportIngestEvidenceRequest\x1a7.commandcenter.registry.v1.ReportIngestEvidenceResponse\x12c\n" +
@@ -3326,7 +3548,9 @@ const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"\x17ResolveIdentityConflict\x129.commandcenter.registry.v1.ResolveIdentityConflictRequest\x1a:.commandcenter.registry.v1.ResolveIdentityConflictResponse\x12\x8d\x01\n" +
 	"\x16RecordHttpVerification\x128.commandcenter.registry.v1.RecordHttpVerificationRequest\x1a9.commandcenter.registry.v1.RecordHttpVerificationResponse\x12\x8d\x01\n" +
 	"\x16ClaimHttpVerifications\x128.commandcenter.registry.v1.ClaimHttpVerificationsRequest\x1a9.commandcenter.registry.v1.ClaimHttpVerificationsResponse\x12{\n" +
-	"\x10ListUrlProposals\x122.commandcenter.registry.v1.ListUrlProposalsRequest\x1a3.commandcenter.registry.v1.ListUrlProposalsResponse\x12h\n" +
+	"\x10ListUrlProposals\x122.commandcenter.registry.v1.ListUrlProposalsRequest\x1a3.commandcenter.registry.v1.ListUrlProposalsResponse\x12i\n" +
+	"\n" +
+	"ResetToken\x12,.commandcenter.registry.v1.ResetTokenRequest\x1a-.commandcenter.registry.v1.ResetTokenResponse\x12h\n" +
 	"\tReadFleet\x12+.commandcenter.registry.v1.ReadFleetRequest\x1a,.commandcenter.registry.v1.ReadFleetResponse0\x012\xc7\x03\n" +
 	"\rServerCatalog\x12l\n" +
 	"\vListServers\x12-.commandcenter.registry.v1.ListServersRequest\x1a..commandcenter.registry.v1.ListServersResponse\x12f\n" +
@@ -3348,165 +3572,174 @@ func file_commandcenter_registry_v1_registry_proto_rawDescGZIP() []byte {
 }
 
 var file_commandcenter_registry_v1_registry_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_commandcenter_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_commandcenter_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_commandcenter_registry_v1_registry_proto_goTypes = []any{
 	(HeartbeatResult)(0),                    // 0: commandcenter.registry.v1.HeartbeatResult
 	(Freshness)(0),                          // 1: commandcenter.registry.v1.Freshness
 	(*ObservedHeartbeat)(nil),               // 2: commandcenter.registry.v1.ObservedHeartbeat
-	(*RecordHeartbeatsRequest)(nil),         // 3: commandcenter.registry.v1.RecordHeartbeatsRequest
-	(*RecordHeartbeatsResponse)(nil),        // 4: commandcenter.registry.v1.RecordHeartbeatsResponse
-	(*RecordedHeartbeat)(nil),               // 5: commandcenter.registry.v1.RecordedHeartbeat
-	(*ReportIngestEvidenceRequest)(nil),     // 6: commandcenter.registry.v1.ReportIngestEvidenceRequest
-	(*ReportIngestEvidenceResponse)(nil),    // 7: commandcenter.registry.v1.ReportIngestEvidenceResponse
-	(*GetAgentRequest)(nil),                 // 8: commandcenter.registry.v1.GetAgentRequest
-	(*GetAgentResponse)(nil),                // 9: commandcenter.registry.v1.GetAgentResponse
-	(*ListAgentsRequest)(nil),               // 10: commandcenter.registry.v1.ListAgentsRequest
-	(*ListAgentsResponse)(nil),              // 11: commandcenter.registry.v1.ListAgentsResponse
-	(*NewServer)(nil),                       // 12: commandcenter.registry.v1.NewServer
-	(*AddAgentRequest)(nil),                 // 13: commandcenter.registry.v1.AddAgentRequest
-	(*AddAgentResponse)(nil),                // 14: commandcenter.registry.v1.AddAgentResponse
-	(*AcceptAgentRequest)(nil),              // 15: commandcenter.registry.v1.AcceptAgentRequest
-	(*AcceptAgentResponse)(nil),             // 16: commandcenter.registry.v1.AcceptAgentResponse
-	(*BatchAcceptAgentsRequest)(nil),        // 17: commandcenter.registry.v1.BatchAcceptAgentsRequest
-	(*BatchAcceptItem)(nil),                 // 18: commandcenter.registry.v1.BatchAcceptItem
-	(*BatchAcceptAgentsResponse)(nil),       // 19: commandcenter.registry.v1.BatchAcceptAgentsResponse
-	(*BatchAcceptResult)(nil),               // 20: commandcenter.registry.v1.BatchAcceptResult
-	(*RejectAgentRequest)(nil),              // 21: commandcenter.registry.v1.RejectAgentRequest
-	(*RejectAgentResponse)(nil),             // 22: commandcenter.registry.v1.RejectAgentResponse
-	(*UpdateAgentRequest)(nil),              // 23: commandcenter.registry.v1.UpdateAgentRequest
-	(*UpdateAgentResponse)(nil),             // 24: commandcenter.registry.v1.UpdateAgentResponse
-	(*RemoveAgentRequest)(nil),              // 25: commandcenter.registry.v1.RemoveAgentRequest
-	(*RemoveAgentResponse)(nil),             // 26: commandcenter.registry.v1.RemoveAgentResponse
-	(*ResolveIdentityConflictRequest)(nil),  // 27: commandcenter.registry.v1.ResolveIdentityConflictRequest
-	(*ResolveIdentityConflictResponse)(nil), // 28: commandcenter.registry.v1.ResolveIdentityConflictResponse
-	(*RecordHttpVerificationRequest)(nil),   // 29: commandcenter.registry.v1.RecordHttpVerificationRequest
-	(*RecordHttpVerificationResponse)(nil),  // 30: commandcenter.registry.v1.RecordHttpVerificationResponse
-	(*ClaimHttpVerificationsRequest)(nil),   // 31: commandcenter.registry.v1.ClaimHttpVerificationsRequest
-	(*ClaimHttpVerificationsResponse)(nil),  // 32: commandcenter.registry.v1.ClaimHttpVerificationsResponse
-	(*ListUrlProposalsRequest)(nil),         // 33: commandcenter.registry.v1.ListUrlProposalsRequest
-	(*ListUrlProposalsResponse)(nil),        // 34: commandcenter.registry.v1.ListUrlProposalsResponse
-	(*ListServersRequest)(nil),              // 35: commandcenter.registry.v1.ListServersRequest
-	(*ListServersResponse)(nil),             // 36: commandcenter.registry.v1.ListServersResponse
-	(*GetServerRequest)(nil),                // 37: commandcenter.registry.v1.GetServerRequest
-	(*GetServerResponse)(nil),               // 38: commandcenter.registry.v1.GetServerResponse
-	(*CreateServerRequest)(nil),             // 39: commandcenter.registry.v1.CreateServerRequest
-	(*CreateServerResponse)(nil),            // 40: commandcenter.registry.v1.CreateServerResponse
-	(*UpdateServerRequest)(nil),             // 41: commandcenter.registry.v1.UpdateServerRequest
-	(*UpdateServerResponse)(nil),            // 42: commandcenter.registry.v1.UpdateServerResponse
-	(*ReadFleetRequest)(nil),                // 43: commandcenter.registry.v1.ReadFleetRequest
-	(*ReadFleetResponse)(nil),               // 44: commandcenter.registry.v1.ReadFleetResponse
-	(*FleetHead)(nil),                       // 45: commandcenter.registry.v1.FleetHead
-	(*PathEvidence)(nil),                    // 46: commandcenter.registry.v1.PathEvidence
-	(*FleetServers)(nil),                    // 47: commandcenter.registry.v1.FleetServers
-	(*FleetServer)(nil),                     // 48: commandcenter.registry.v1.FleetServer
-	(*v1.Heartbeat)(nil),                    // 49: commandcenter.agent.v1.Heartbeat
-	(HeartbeatPath)(0),                      // 50: commandcenter.registry.v1.HeartbeatPath
-	(*timestamppb.Timestamp)(nil),           // 51: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),             // 52: google.protobuf.Duration
-	(*IngestHealth)(nil),                    // 53: commandcenter.registry.v1.IngestHealth
-	(*Agent)(nil),                           // 54: commandcenter.registry.v1.Agent
-	(RegistrationState)(0),                  // 55: commandcenter.registry.v1.RegistrationState
-	(Transport)(0),                          // 56: commandcenter.registry.v1.Transport
-	(VerificationOutcome)(0),                // 57: commandcenter.registry.v1.VerificationOutcome
-	(*UrlProposal)(nil),                     // 58: commandcenter.registry.v1.UrlProposal
-	(*Server)(nil),                          // 59: commandcenter.registry.v1.Server
+	(*DirectIdentity)(nil),                  // 3: commandcenter.registry.v1.DirectIdentity
+	(*RecordHeartbeatsRequest)(nil),         // 4: commandcenter.registry.v1.RecordHeartbeatsRequest
+	(*RecordHeartbeatsResponse)(nil),        // 5: commandcenter.registry.v1.RecordHeartbeatsResponse
+	(*RecordedHeartbeat)(nil),               // 6: commandcenter.registry.v1.RecordedHeartbeat
+	(*ReportIngestEvidenceRequest)(nil),     // 7: commandcenter.registry.v1.ReportIngestEvidenceRequest
+	(*ReportIngestEvidenceResponse)(nil),    // 8: commandcenter.registry.v1.ReportIngestEvidenceResponse
+	(*GetAgentRequest)(nil),                 // 9: commandcenter.registry.v1.GetAgentRequest
+	(*GetAgentResponse)(nil),                // 10: commandcenter.registry.v1.GetAgentResponse
+	(*ListAgentsRequest)(nil),               // 11: commandcenter.registry.v1.ListAgentsRequest
+	(*ListAgentsResponse)(nil),              // 12: commandcenter.registry.v1.ListAgentsResponse
+	(*NewServer)(nil),                       // 13: commandcenter.registry.v1.NewServer
+	(*AddAgentRequest)(nil),                 // 14: commandcenter.registry.v1.AddAgentRequest
+	(*AddAgentResponse)(nil),                // 15: commandcenter.registry.v1.AddAgentResponse
+	(*AcceptAgentRequest)(nil),              // 16: commandcenter.registry.v1.AcceptAgentRequest
+	(*AcceptAgentResponse)(nil),             // 17: commandcenter.registry.v1.AcceptAgentResponse
+	(*BatchAcceptAgentsRequest)(nil),        // 18: commandcenter.registry.v1.BatchAcceptAgentsRequest
+	(*BatchAcceptItem)(nil),                 // 19: commandcenter.registry.v1.BatchAcceptItem
+	(*BatchAcceptAgentsResponse)(nil),       // 20: commandcenter.registry.v1.BatchAcceptAgentsResponse
+	(*BatchAcceptResult)(nil),               // 21: commandcenter.registry.v1.BatchAcceptResult
+	(*RejectAgentRequest)(nil),              // 22: commandcenter.registry.v1.RejectAgentRequest
+	(*RejectAgentResponse)(nil),             // 23: commandcenter.registry.v1.RejectAgentResponse
+	(*UpdateAgentRequest)(nil),              // 24: commandcenter.registry.v1.UpdateAgentRequest
+	(*UpdateAgentResponse)(nil),             // 25: commandcenter.registry.v1.UpdateAgentResponse
+	(*RemoveAgentRequest)(nil),              // 26: commandcenter.registry.v1.RemoveAgentRequest
+	(*RemoveAgentResponse)(nil),             // 27: commandcenter.registry.v1.RemoveAgentResponse
+	(*ResolveIdentityConflictRequest)(nil),  // 28: commandcenter.registry.v1.ResolveIdentityConflictRequest
+	(*ResolveIdentityConflictResponse)(nil), // 29: commandcenter.registry.v1.ResolveIdentityConflictResponse
+	(*RecordHttpVerificationRequest)(nil),   // 30: commandcenter.registry.v1.RecordHttpVerificationRequest
+	(*RecordHttpVerificationResponse)(nil),  // 31: commandcenter.registry.v1.RecordHttpVerificationResponse
+	(*ClaimHttpVerificationsRequest)(nil),   // 32: commandcenter.registry.v1.ClaimHttpVerificationsRequest
+	(*ClaimHttpVerificationsResponse)(nil),  // 33: commandcenter.registry.v1.ClaimHttpVerificationsResponse
+	(*ListUrlProposalsRequest)(nil),         // 34: commandcenter.registry.v1.ListUrlProposalsRequest
+	(*ListUrlProposalsResponse)(nil),        // 35: commandcenter.registry.v1.ListUrlProposalsResponse
+	(*ListServersRequest)(nil),              // 36: commandcenter.registry.v1.ListServersRequest
+	(*ListServersResponse)(nil),             // 37: commandcenter.registry.v1.ListServersResponse
+	(*GetServerRequest)(nil),                // 38: commandcenter.registry.v1.GetServerRequest
+	(*GetServerResponse)(nil),               // 39: commandcenter.registry.v1.GetServerResponse
+	(*CreateServerRequest)(nil),             // 40: commandcenter.registry.v1.CreateServerRequest
+	(*CreateServerResponse)(nil),            // 41: commandcenter.registry.v1.CreateServerResponse
+	(*UpdateServerRequest)(nil),             // 42: commandcenter.registry.v1.UpdateServerRequest
+	(*UpdateServerResponse)(nil),            // 43: commandcenter.registry.v1.UpdateServerResponse
+	(*ReadFleetRequest)(nil),                // 44: commandcenter.registry.v1.ReadFleetRequest
+	(*ReadFleetResponse)(nil),               // 45: commandcenter.registry.v1.ReadFleetResponse
+	(*FleetHead)(nil),                       // 46: commandcenter.registry.v1.FleetHead
+	(*PathEvidence)(nil),                    // 47: commandcenter.registry.v1.PathEvidence
+	(*FleetServers)(nil),                    // 48: commandcenter.registry.v1.FleetServers
+	(*FleetServer)(nil),                     // 49: commandcenter.registry.v1.FleetServer
+	(*ResetTokenRequest)(nil),               // 50: commandcenter.registry.v1.ResetTokenRequest
+	(*ResetTokenResponse)(nil),              // 51: commandcenter.registry.v1.ResetTokenResponse
+	(*v1.Heartbeat)(nil),                    // 52: commandcenter.agent.v1.Heartbeat
+	(HeartbeatPath)(0),                      // 53: commandcenter.registry.v1.HeartbeatPath
+	(*timestamppb.Timestamp)(nil),           // 54: google.protobuf.Timestamp
+	(*v1.FailoverList)(nil),                 // 55: commandcenter.agent.v1.FailoverList
+	(*durationpb.Duration)(nil),             // 56: google.protobuf.Duration
+	(*IngestHealth)(nil),                    // 57: commandcenter.registry.v1.IngestHealth
+	(*Agent)(nil),                           // 58: commandcenter.registry.v1.Agent
+	(RegistrationState)(0),                  // 59: commandcenter.registry.v1.RegistrationState
+	(Transport)(0),                          // 60: commandcenter.registry.v1.Transport
+	(VerificationOutcome)(0),                // 61: commandcenter.registry.v1.VerificationOutcome
+	(*UrlProposal)(nil),                     // 62: commandcenter.registry.v1.UrlProposal
+	(*Server)(nil),                          // 63: commandcenter.registry.v1.Server
 }
 var file_commandcenter_registry_v1_registry_proto_depIdxs = []int32{
-	49, // 0: commandcenter.registry.v1.ObservedHeartbeat.heartbeat:type_name -> commandcenter.agent.v1.Heartbeat
-	50, // 1: commandcenter.registry.v1.ObservedHeartbeat.path:type_name -> commandcenter.registry.v1.HeartbeatPath
-	51, // 2: commandcenter.registry.v1.ObservedHeartbeat.observed_at:type_name -> google.protobuf.Timestamp
-	2,  // 3: commandcenter.registry.v1.RecordHeartbeatsRequest.heartbeats:type_name -> commandcenter.registry.v1.ObservedHeartbeat
-	5,  // 4: commandcenter.registry.v1.RecordHeartbeatsResponse.results:type_name -> commandcenter.registry.v1.RecordedHeartbeat
-	0,  // 5: commandcenter.registry.v1.RecordedHeartbeat.result:type_name -> commandcenter.registry.v1.HeartbeatResult
-	50, // 6: commandcenter.registry.v1.ReportIngestEvidenceRequest.path:type_name -> commandcenter.registry.v1.HeartbeatPath
-	52, // 7: commandcenter.registry.v1.ReportIngestEvidenceRequest.canary_round_trip:type_name -> google.protobuf.Duration
-	52, // 8: commandcenter.registry.v1.ReportIngestEvidenceRequest.oldest_message_age:type_name -> google.protobuf.Duration
-	52, // 9: commandcenter.registry.v1.ReportIngestEvidenceRequest.since_last_receive:type_name -> google.protobuf.Duration
-	53, // 10: commandcenter.registry.v1.ReportIngestEvidenceResponse.health:type_name -> commandcenter.registry.v1.IngestHealth
-	54, // 11: commandcenter.registry.v1.GetAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	53, // 12: commandcenter.registry.v1.GetAgentResponse.bus_ingest:type_name -> commandcenter.registry.v1.IngestHealth
-	55, // 13: commandcenter.registry.v1.ListAgentsRequest.states:type_name -> commandcenter.registry.v1.RegistrationState
-	56, // 14: commandcenter.registry.v1.ListAgentsRequest.transport:type_name -> commandcenter.registry.v1.Transport
-	1,  // 15: commandcenter.registry.v1.ListAgentsRequest.freshness:type_name -> commandcenter.registry.v1.Freshness
-	52, // 16: commandcenter.registry.v1.ListAgentsRequest.max_heartbeat_age:type_name -> google.protobuf.Duration
-	54, // 17: commandcenter.registry.v1.ListAgentsResponse.agents:type_name -> commandcenter.registry.v1.Agent
-	12, // 18: commandcenter.registry.v1.AddAgentRequest.create_server:type_name -> commandcenter.registry.v1.NewServer
-	54, // 19: commandcenter.registry.v1.AddAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	12, // 20: commandcenter.registry.v1.AcceptAgentRequest.create_server:type_name -> commandcenter.registry.v1.NewServer
-	54, // 21: commandcenter.registry.v1.AcceptAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	18, // 22: commandcenter.registry.v1.BatchAcceptAgentsRequest.items:type_name -> commandcenter.registry.v1.BatchAcceptItem
-	20, // 23: commandcenter.registry.v1.BatchAcceptAgentsResponse.results:type_name -> commandcenter.registry.v1.BatchAcceptResult
-	54, // 24: commandcenter.registry.v1.BatchAcceptResult.agent:type_name -> commandcenter.registry.v1.Agent
-	54, // 25: commandcenter.registry.v1.RejectAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	54, // 26: commandcenter.registry.v1.UpdateAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	54, // 27: commandcenter.registry.v1.ResolveIdentityConflictResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	57, // 28: commandcenter.registry.v1.RecordHttpVerificationRequest.outcome:type_name -> commandcenter.registry.v1.VerificationOutcome
-	52, // 29: commandcenter.registry.v1.RecordHttpVerificationRequest.age:type_name -> google.protobuf.Duration
-	54, // 30: commandcenter.registry.v1.RecordHttpVerificationResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	52, // 31: commandcenter.registry.v1.ClaimHttpVerificationsRequest.repeat_interval:type_name -> google.protobuf.Duration
-	52, // 32: commandcenter.registry.v1.ClaimHttpVerificationsRequest.claim_timeout:type_name -> google.protobuf.Duration
-	54, // 33: commandcenter.registry.v1.ClaimHttpVerificationsResponse.agents:type_name -> commandcenter.registry.v1.Agent
-	58, // 34: commandcenter.registry.v1.ListUrlProposalsResponse.proposals:type_name -> commandcenter.registry.v1.UrlProposal
-	59, // 35: commandcenter.registry.v1.ListServersResponse.servers:type_name -> commandcenter.registry.v1.Server
-	59, // 36: commandcenter.registry.v1.GetServerResponse.server:type_name -> commandcenter.registry.v1.Server
-	59, // 37: commandcenter.registry.v1.CreateServerResponse.server:type_name -> commandcenter.registry.v1.Server
-	59, // 38: commandcenter.registry.v1.UpdateServerResponse.server:type_name -> commandcenter.registry.v1.Server
-	45, // 39: commandcenter.registry.v1.ReadFleetResponse.head:type_name -> commandcenter.registry.v1.FleetHead
-	47, // 40: commandcenter.registry.v1.ReadFleetResponse.servers:type_name -> commandcenter.registry.v1.FleetServers
-	51, // 41: commandcenter.registry.v1.FleetHead.read_at:type_name -> google.protobuf.Timestamp
-	46, // 42: commandcenter.registry.v1.FleetHead.paths:type_name -> commandcenter.registry.v1.PathEvidence
-	50, // 43: commandcenter.registry.v1.PathEvidence.path:type_name -> commandcenter.registry.v1.HeartbeatPath
-	51, // 44: commandcenter.registry.v1.PathEvidence.reported_at:type_name -> google.protobuf.Timestamp
-	51, // 45: commandcenter.registry.v1.PathEvidence.healthy_since:type_name -> google.protobuf.Timestamp
-	52, // 46: commandcenter.registry.v1.PathEvidence.backlog:type_name -> google.protobuf.Duration
-	51, // 47: commandcenter.registry.v1.PathEvidence.heard_at:type_name -> google.protobuf.Timestamp
-	48, // 48: commandcenter.registry.v1.FleetServers.servers:type_name -> commandcenter.registry.v1.FleetServer
-	55, // 49: commandcenter.registry.v1.FleetServer.registration_state:type_name -> commandcenter.registry.v1.RegistrationState
-	51, // 50: commandcenter.registry.v1.FleetServer.last_bus_heartbeat_at:type_name -> google.protobuf.Timestamp
-	51, // 51: commandcenter.registry.v1.FleetServer.last_direct_heartbeat_at:type_name -> google.protobuf.Timestamp
-	3,  // 52: commandcenter.registry.v1.AgentRegistry.RecordHeartbeats:input_type -> commandcenter.registry.v1.RecordHeartbeatsRequest
-	6,  // 53: commandcenter.registry.v1.AgentRegistry.ReportIngestEvidence:input_type -> commandcenter.registry.v1.ReportIngestEvidenceRequest
-	8,  // 54: commandcenter.registry.v1.AgentRegistry.GetAgent:input_type -> commandcenter.registry.v1.GetAgentRequest
-	10, // 55: commandcenter.registry.v1.AgentRegistry.ListAgents:input_type -> commandcenter.registry.v1.ListAgentsRequest
-	13, // 56: commandcenter.registry.v1.AgentRegistry.AddAgent:input_type -> commandcenter.registry.v1.AddAgentRequest
-	15, // 57: commandcenter.registry.v1.AgentRegistry.AcceptAgent:input_type -> commandcenter.registry.v1.AcceptAgentRequest
-	17, // 58: commandcenter.registry.v1.AgentRegistry.BatchAcceptAgents:input_type -> commandcenter.registry.v1.BatchAcceptAgentsRequest
-	21, // 59: commandcenter.registry.v1.AgentRegistry.RejectAgent:input_type -> commandcenter.registry.v1.RejectAgentRequest
-	23, // 60: commandcenter.registry.v1.AgentRegistry.UpdateAgent:input_type -> commandcenter.registry.v1.UpdateAgentRequest
-	25, // 61: commandcenter.registry.v1.AgentRegistry.RemoveAgent:input_type -> commandcenter.registry.v1.RemoveAgentRequest
-	27, // 62: commandcenter.registry.v1.AgentRegistry.ResolveIdentityConflict:input_type -> commandcenter.registry.v1.ResolveIdentityConflictRequest
-	29, // 63: commandcenter.registry.v1.AgentRegistry.RecordHttpVerification:input_type -> commandcenter.registry.v1.RecordHttpVerificationRequest
-	31, // 64: commandcenter.registry.v1.AgentRegistry.ClaimHttpVerifications:input_type -> commandcenter.registry.v1.ClaimHttpVerificationsRequest
-	33, // 65: commandcenter.registry.v1.AgentRegistry.ListUrlProposals:input_type -> commandcenter.registry.v1.ListUrlProposalsRequest
-	43, // 66: commandcenter.registry.v1.AgentRegistry.ReadFleet:input_type -> commandcenter.registry.v1.ReadFleetRequest
-	35, // 67: commandcenter.registry.v1.ServerCatalog.ListServers:input_type -> commandcenter.registry.v1.ListServersRequest
-	37, // 68: commandcenter.registry.v1.ServerCatalog.GetServer:input_type -> commandcenter.registry.v1.GetServerRequest
-	39, // 69: commandcenter.registry.v1.ServerCatalog.CreateServer:input_type -> commandcenter.registry.v1.CreateServerRequest
-	41, // 70: commandcenter.registry.v1.ServerCatalog.UpdateServer:input_type -> commandcenter.registry.v1.UpdateServerRequest
-	4,  // 71: commandcenter.registry.v1.AgentRegistry.RecordHeartbeats:output_type -> commandcenter.registry.v1.RecordHeartbeatsResponse
-	7,  // 72: commandcenter.registry.v1.AgentRegistry.ReportIngestEvidence:output_type -> commandcenter.registry.v1.ReportIngestEvidenceResponse
-	9,  // 73: commandcenter.registry.v1.AgentRegistry.GetAgent:output_type -> commandcenter.registry.v1.GetAgentResponse
-	11, // 74: commandcenter.registry.v1.AgentRegistry.ListAgents:output_type -> commandcenter.registry.v1.ListAgentsResponse
-	14, // 75: commandcenter.registry.v1.AgentRegistry.AddAgent:output_type -> commandcenter.registry.v1.AddAgentResponse
-	16, // 76: commandcenter.registry.v1.AgentRegistry.AcceptAgent:output_type -> commandcenter.registry.v1.AcceptAgentResponse
-	19, // 77: commandcenter.registry.v1.AgentRegistry.BatchAcceptAgents:output_type -> commandcenter.registry.v1.BatchAcceptAgentsResponse
-	22, // 78: commandcenter.registry.v1.AgentRegistry.RejectAgent:output_type -> commandcenter.registry.v1.RejectAgentResponse
-	24, // 79: commandcenter.registry.v1.AgentRegistry.UpdateAgent:output_type -> commandcenter.registry.v1.UpdateAgentResponse
-	26, // 80: commandcenter.registry.v1.AgentRegistry.RemoveAgent:output_type -> commandcenter.registry.v1.RemoveAgentResponse
-	28, // 81: commandcenter.registry.v1.AgentRegistry.ResolveIdentityConflict:output_type -> commandcenter.registry.v1.ResolveIdentityConflictResponse
-	30, // 82: commandcenter.registry.v1.AgentRegistry.RecordHttpVerification:output_type -> commandcenter.registry.v1.RecordHttpVerificationResponse
-	32, // 83: commandcenter.registry.v1.AgentRegistry.ClaimHttpVerifications:output_type -> commandcenter.registry.v1.ClaimHttpVerificationsResponse
-	34, // 84: commandcenter.registry.v1.AgentRegistry.ListUrlProposals:output_type -> commandcenter.registry.v1.ListUrlProposalsResponse
-	44, // 85: commandcenter.registry.v1.AgentRegistry.ReadFleet:output_type -> commandcenter.registry.v1.ReadFleetResponse
-	36, // 86: commandcenter.registry.v1.ServerCatalog.ListServers:output_type -> commandcenter.registry.v1.ListServersResponse
-	38, // 87: commandcenter.registry.v1.ServerCatalog.GetServer:output_type -> commandcenter.registry.v1.GetServerResponse
-	40, // 88: commandcenter.registry.v1.ServerCatalog.CreateServer:output_type -> commandcenter.registry.v1.CreateServerResponse
-	42, // 89: commandcenter.registry.v1.ServerCatalog.UpdateServer:output_type -> commandcenter.registry.v1.UpdateServerResponse
-	71, // [71:90] is the sub-list for method output_type
-	52, // [52:71] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	52, // 0: commandcenter.registry.v1.ObservedHeartbeat.heartbeat:type_name -> commandcenter.agent.v1.Heartbeat
+	53, // 1: commandcenter.registry.v1.ObservedHeartbeat.path:type_name -> commandcenter.registry.v1.HeartbeatPath
+	54, // 2: commandcenter.registry.v1.ObservedHeartbeat.observed_at:type_name -> google.protobuf.Timestamp
+	3,  // 3: commandcenter.registry.v1.ObservedHeartbeat.identity:type_name -> commandcenter.registry.v1.DirectIdentity
+	2,  // 4: commandcenter.registry.v1.RecordHeartbeatsRequest.heartbeats:type_name -> commandcenter.registry.v1.ObservedHeartbeat
+	6,  // 5: commandcenter.registry.v1.RecordHeartbeatsResponse.results:type_name -> commandcenter.registry.v1.RecordedHeartbeat
+	0,  // 6: commandcenter.registry.v1.RecordedHeartbeat.result:type_name -> commandcenter.registry.v1.HeartbeatResult
+	55, // 7: commandcenter.registry.v1.RecordedHeartbeat.failover_list:type_name -> commandcenter.agent.v1.FailoverList
+	53, // 8: commandcenter.registry.v1.ReportIngestEvidenceRequest.path:type_name -> commandcenter.registry.v1.HeartbeatPath
+	56, // 9: commandcenter.registry.v1.ReportIngestEvidenceRequest.canary_round_trip:type_name -> google.protobuf.Duration
+	56, // 10: commandcenter.registry.v1.ReportIngestEvidenceRequest.oldest_message_age:type_name -> google.protobuf.Duration
+	56, // 11: commandcenter.registry.v1.ReportIngestEvidenceRequest.since_last_receive:type_name -> google.protobuf.Duration
+	57, // 12: commandcenter.registry.v1.ReportIngestEvidenceResponse.health:type_name -> commandcenter.registry.v1.IngestHealth
+	58, // 13: commandcenter.registry.v1.GetAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	57, // 14: commandcenter.registry.v1.GetAgentResponse.bus_ingest:type_name -> commandcenter.registry.v1.IngestHealth
+	59, // 15: commandcenter.registry.v1.ListAgentsRequest.states:type_name -> commandcenter.registry.v1.RegistrationState
+	60, // 16: commandcenter.registry.v1.ListAgentsRequest.transport:type_name -> commandcenter.registry.v1.Transport
+	1,  // 17: commandcenter.registry.v1.ListAgentsRequest.freshness:type_name -> commandcenter.registry.v1.Freshness
+	56, // 18: commandcenter.registry.v1.ListAgentsRequest.max_heartbeat_age:type_name -> google.protobuf.Duration
+	58, // 19: commandcenter.registry.v1.ListAgentsResponse.agents:type_name -> commandcenter.registry.v1.Agent
+	13, // 20: commandcenter.registry.v1.AddAgentRequest.create_server:type_name -> commandcenter.registry.v1.NewServer
+	58, // 21: commandcenter.registry.v1.AddAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	13, // 22: commandcenter.registry.v1.AcceptAgentRequest.create_server:type_name -> commandcenter.registry.v1.NewServer
+	58, // 23: commandcenter.registry.v1.AcceptAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	19, // 24: commandcenter.registry.v1.BatchAcceptAgentsRequest.items:type_name -> commandcenter.registry.v1.BatchAcceptItem
+	21, // 25: commandcenter.registry.v1.BatchAcceptAgentsResponse.results:type_name -> commandcenter.registry.v1.BatchAcceptResult
+	58, // 26: commandcenter.registry.v1.BatchAcceptResult.agent:type_name -> commandcenter.registry.v1.Agent
+	58, // 27: commandcenter.registry.v1.RejectAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	58, // 28: commandcenter.registry.v1.UpdateAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	58, // 29: commandcenter.registry.v1.ResolveIdentityConflictResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	61, // 30: commandcenter.registry.v1.RecordHttpVerificationRequest.outcome:type_name -> commandcenter.registry.v1.VerificationOutcome
+	56, // 31: commandcenter.registry.v1.RecordHttpVerificationRequest.age:type_name -> google.protobuf.Duration
+	58, // 32: commandcenter.registry.v1.RecordHttpVerificationResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	56, // 33: commandcenter.registry.v1.ClaimHttpVerificationsRequest.repeat_interval:type_name -> google.protobuf.Duration
+	56, // 34: commandcenter.registry.v1.ClaimHttpVerificationsRequest.claim_timeout:type_name -> google.protobuf.Duration
+	58, // 35: commandcenter.registry.v1.ClaimHttpVerificationsResponse.agents:type_name -> commandcenter.registry.v1.Agent
+	62, // 36: commandcenter.registry.v1.ListUrlProposalsResponse.proposals:type_name -> commandcenter.registry.v1.UrlProposal
+	63, // 37: commandcenter.registry.v1.ListServersResponse.servers:type_name -> commandcenter.registry.v1.Server
+	63, // 38: commandcenter.registry.v1.GetServerResponse.server:type_name -> commandcenter.registry.v1.Server
+	63, // 39: commandcenter.registry.v1.CreateServerResponse.server:type_name -> commandcenter.registry.v1.Server
+	63, // 40: commandcenter.registry.v1.UpdateServerResponse.server:type_name -> commandcenter.registry.v1.Server
+	46, // 41: commandcenter.registry.v1.ReadFleetResponse.head:type_name -> commandcenter.registry.v1.FleetHead
+	48, // 42: commandcenter.registry.v1.ReadFleetResponse.servers:type_name -> commandcenter.registry.v1.FleetServers
+	54, // 43: commandcenter.registry.v1.FleetHead.read_at:type_name -> google.protobuf.Timestamp
+	47, // 44: commandcenter.registry.v1.FleetHead.paths:type_name -> commandcenter.registry.v1.PathEvidence
+	53, // 45: commandcenter.registry.v1.PathEvidence.path:type_name -> commandcenter.registry.v1.HeartbeatPath
+	54, // 46: commandcenter.registry.v1.PathEvidence.reported_at:type_name -> google.protobuf.Timestamp
+	54, // 47: commandcenter.registry.v1.PathEvidence.healthy_since:type_name -> google.protobuf.Timestamp
+	56, // 48: commandcenter.registry.v1.PathEvidence.backlog:type_name -> google.protobuf.Duration
+	54, // 49: commandcenter.registry.v1.PathEvidence.heard_at:type_name -> google.protobuf.Timestamp
+	49, // 50: commandcenter.registry.v1.FleetServers.servers:type_name -> commandcenter.registry.v1.FleetServer
+	59, // 51: commandcenter.registry.v1.FleetServer.registration_state:type_name -> commandcenter.registry.v1.RegistrationState
+	54, // 52: commandcenter.registry.v1.FleetServer.last_bus_heartbeat_at:type_name -> google.protobuf.Timestamp
+	54, // 53: commandcenter.registry.v1.FleetServer.last_direct_heartbeat_at:type_name -> google.protobuf.Timestamp
+	58, // 54: commandcenter.registry.v1.ResetTokenResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	4,  // 55: commandcenter.registry.v1.AgentRegistry.RecordHeartbeats:input_type -> commandcenter.registry.v1.RecordHeartbeatsRequest
+	7,  // 56: commandcenter.registry.v1.AgentRegistry.ReportIngestEvidence:input_type -> commandcenter.registry.v1.ReportIngestEvidenceRequest
+	9,  // 57: commandcenter.registry.v1.AgentRegistry.GetAgent:input_type -> commandcenter.registry.v1.GetAgentRequest
+	11, // 58: commandcenter.registry.v1.AgentRegistry.ListAgents:input_type -> commandcenter.registry.v1.ListAgentsRequest
+	14, // 59: commandcenter.registry.v1.AgentRegistry.AddAgent:input_type -> commandcenter.registry.v1.AddAgentRequest
+	16, // 60: commandcenter.registry.v1.AgentRegistry.AcceptAgent:input_type -> commandcenter.registry.v1.AcceptAgentRequest
+	18, // 61: commandcenter.registry.v1.AgentRegistry.BatchAcceptAgents:input_type -> commandcenter.registry.v1.BatchAcceptAgentsRequest
+	22, // 62: commandcenter.registry.v1.AgentRegistry.RejectAgent:input_type -> commandcenter.registry.v1.RejectAgentRequest
+	24, // 63: commandcenter.registry.v1.AgentRegistry.UpdateAgent:input_type -> commandcenter.registry.v1.UpdateAgentRequest
+	26, // 64: commandcenter.registry.v1.AgentRegistry.RemoveAgent:input_type -> commandcenter.registry.v1.RemoveAgentRequest
+	28, // 65: commandcenter.registry.v1.AgentRegistry.ResolveIdentityConflict:input_type -> commandcenter.registry.v1.ResolveIdentityConflictRequest
+	30, // 66: commandcenter.registry.v1.AgentRegistry.RecordHttpVerification:input_type -> commandcenter.registry.v1.RecordHttpVerificationRequest
+	32, // 67: commandcenter.registry.v1.AgentRegistry.ClaimHttpVerifications:input_type -> commandcenter.registry.v1.ClaimHttpVerificationsRequest
+	34, // 68: commandcenter.registry.v1.AgentRegistry.ListUrlProposals:input_type -> commandcenter.registry.v1.ListUrlProposalsRequest
+	50, // 69: commandcenter.registry.v1.AgentRegistry.ResetToken:input_type -> commandcenter.registry.v1.ResetTokenRequest
+	44, // 70: commandcenter.registry.v1.AgentRegistry.ReadFleet:input_type -> commandcenter.registry.v1.ReadFleetRequest
+	36, // 71: commandcenter.registry.v1.ServerCatalog.ListServers:input_type -> commandcenter.registry.v1.ListServersRequest
+	38, // 72: commandcenter.registry.v1.ServerCatalog.GetServer:input_type -> commandcenter.registry.v1.GetServerRequest
+	40, // 73: commandcenter.registry.v1.ServerCatalog.CreateServer:input_type -> commandcenter.registry.v1.CreateServerRequest
+	42, // 74: commandcenter.registry.v1.ServerCatalog.UpdateServer:input_type -> commandcenter.registry.v1.UpdateServerRequest
+	5,  // 75: commandcenter.registry.v1.AgentRegistry.RecordHeartbeats:output_type -> commandcenter.registry.v1.RecordHeartbeatsResponse
+	8,  // 76: commandcenter.registry.v1.AgentRegistry.ReportIngestEvidence:output_type -> commandcenter.registry.v1.ReportIngestEvidenceResponse
+	10, // 77: commandcenter.registry.v1.AgentRegistry.GetAgent:output_type -> commandcenter.registry.v1.GetAgentResponse
+	12, // 78: commandcenter.registry.v1.AgentRegistry.ListAgents:output_type -> commandcenter.registry.v1.ListAgentsResponse
+	15, // 79: commandcenter.registry.v1.AgentRegistry.AddAgent:output_type -> commandcenter.registry.v1.AddAgentResponse
+	17, // 80: commandcenter.registry.v1.AgentRegistry.AcceptAgent:output_type -> commandcenter.registry.v1.AcceptAgentResponse
+	20, // 81: commandcenter.registry.v1.AgentRegistry.BatchAcceptAgents:output_type -> commandcenter.registry.v1.BatchAcceptAgentsResponse
+	23, // 82: commandcenter.registry.v1.AgentRegistry.RejectAgent:output_type -> commandcenter.registry.v1.RejectAgentResponse
+	25, // 83: commandcenter.registry.v1.AgentRegistry.UpdateAgent:output_type -> commandcenter.registry.v1.UpdateAgentResponse
+	27, // 84: commandcenter.registry.v1.AgentRegistry.RemoveAgent:output_type -> commandcenter.registry.v1.RemoveAgentResponse
+	29, // 85: commandcenter.registry.v1.AgentRegistry.ResolveIdentityConflict:output_type -> commandcenter.registry.v1.ResolveIdentityConflictResponse
+	31, // 86: commandcenter.registry.v1.AgentRegistry.RecordHttpVerification:output_type -> commandcenter.registry.v1.RecordHttpVerificationResponse
+	33, // 87: commandcenter.registry.v1.AgentRegistry.ClaimHttpVerifications:output_type -> commandcenter.registry.v1.ClaimHttpVerificationsResponse
+	35, // 88: commandcenter.registry.v1.AgentRegistry.ListUrlProposals:output_type -> commandcenter.registry.v1.ListUrlProposalsResponse
+	51, // 89: commandcenter.registry.v1.AgentRegistry.ResetToken:output_type -> commandcenter.registry.v1.ResetTokenResponse
+	45, // 90: commandcenter.registry.v1.AgentRegistry.ReadFleet:output_type -> commandcenter.registry.v1.ReadFleetResponse
+	37, // 91: commandcenter.registry.v1.ServerCatalog.ListServers:output_type -> commandcenter.registry.v1.ListServersResponse
+	39, // 92: commandcenter.registry.v1.ServerCatalog.GetServer:output_type -> commandcenter.registry.v1.GetServerResponse
+	41, // 93: commandcenter.registry.v1.ServerCatalog.CreateServer:output_type -> commandcenter.registry.v1.CreateServerResponse
+	43, // 94: commandcenter.registry.v1.ServerCatalog.UpdateServer:output_type -> commandcenter.registry.v1.UpdateServerResponse
+	75, // [75:95] is the sub-list for method output_type
+	55, // [55:75] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_registry_v1_registry_proto_init() }
@@ -3515,13 +3748,13 @@ func file_commandcenter_registry_v1_registry_proto_init() {
 		return
 	}
 	file_commandcenter_registry_v1_agent_proto_init()
-	file_commandcenter_registry_v1_registry_proto_msgTypes[8].OneofWrappers = []any{}
-	file_commandcenter_registry_v1_registry_proto_msgTypes[10].OneofWrappers = []any{}
-	file_commandcenter_registry_v1_registry_proto_msgTypes[21].OneofWrappers = []any{}
-	file_commandcenter_registry_v1_registry_proto_msgTypes[33].OneofWrappers = []any{}
-	file_commandcenter_registry_v1_registry_proto_msgTypes[37].OneofWrappers = []any{}
-	file_commandcenter_registry_v1_registry_proto_msgTypes[39].OneofWrappers = []any{}
-	file_commandcenter_registry_v1_registry_proto_msgTypes[42].OneofWrappers = []any{
+	file_commandcenter_registry_v1_registry_proto_msgTypes[9].OneofWrappers = []any{}
+	file_commandcenter_registry_v1_registry_proto_msgTypes[11].OneofWrappers = []any{}
+	file_commandcenter_registry_v1_registry_proto_msgTypes[22].OneofWrappers = []any{}
+	file_commandcenter_registry_v1_registry_proto_msgTypes[34].OneofWrappers = []any{}
+	file_commandcenter_registry_v1_registry_proto_msgTypes[38].OneofWrappers = []any{}
+	file_commandcenter_registry_v1_registry_proto_msgTypes[40].OneofWrappers = []any{}
+	file_commandcenter_registry_v1_registry_proto_msgTypes[43].OneofWrappers = []any{
 		(*ReadFleetResponse_Head)(nil),
 		(*ReadFleetResponse_Servers)(nil),
 	}
@@ -3531,7 +3764,7 @@ func file_commandcenter_registry_v1_registry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandcenter_registry_v1_registry_proto_rawDesc), len(file_commandcenter_registry_v1_registry_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   47,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -33,6 +33,7 @@ const (
 	AgentRegistry_RecordHttpVerification_FullMethodName  = "/commandcenter.registry.v1.AgentRegistry/RecordHttpVerification"
 	AgentRegistry_ClaimHttpVerifications_FullMethodName  = "/commandcenter.registry.v1.AgentRegistry/ClaimHttpVerifications"
 	AgentRegistry_ListUrlProposals_FullMethodName        = "/commandcenter.registry.v1.AgentRegistry/ListUrlProposals"
+	AgentRegistry_ResetToken_FullMethodName              = "/commandcenter.registry.v1.AgentRegistry/ResetToken"
 	AgentRegistry_ReadFleet_FullMethodName               = "/commandcenter.registry.v1.AgentRegistry/ReadFleet"
 )
 
@@ -71,6 +72,9 @@ type AgentRegistryClient interface {
 	ClaimHttpVerifications(ctx context.Context, in *ClaimHttpVerificationsRequest, opts ...grpc.CallOption) (*ClaimHttpVerificationsResponse, error)
 	// ListUrlProposals derives URLs from the agent's reported IIS bindings, best first.
 	ListUrlProposals(ctx context.Context, in *ListUrlProposalsRequest, opts ...grpc.CallOption) (*ListUrlProposalsResponse, error)
+	// ResetToken forgets an agent's token, so that the next machine that enrols under its name claims it; also allows a name known from
+	// the bus to be claimed.
+	ResetToken(ctx context.Context, in *ResetTokenRequest, opts ...grpc.CallOption) (*ResetTokenResponse, error)
 	// ReadFleet reads what decides about servers' availability, in one consistent read: first the head with the evidence of both
 	// paths, then every server that has or had an agent. It is whole only if the stream ends well.
 	ReadFleet(ctx context.Context, in *ReadFleetRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadFleetResponse], error)
@@ -224,6 +228,16 @@ func (c *agentRegistryClient) ListUrlProposals(ctx context.Context, in *ListUrlP
 	return out, nil
 }
 
+func (c *agentRegistryClient) ResetToken(ctx context.Context, in *ResetTokenRequest, opts ...grpc.CallOption) (*ResetTokenResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ResetTokenResponse)
+	err := c.cc.Invoke(ctx, AgentRegistry_ResetToken_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *agentRegistryClient) ReadFleet(ctx context.Context, in *ReadFleetRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadFleetResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &AgentRegistry_ServiceDesc.Streams[0], AgentRegistry_ReadFleet_FullMethodName, cOpts...)
@@ -278,6 +292,9 @@ type AgentRegistryServer interface {
 	ClaimHttpVerifications(context.Context, *ClaimHttpVerificationsRequest) (*ClaimHttpVerificationsResponse, error)
 	// ListUrlProposals derives URLs from the agent's reported IIS bindings, best first.
 	ListUrlProposals(context.Context, *ListUrlProposalsRequest) (*ListUrlProposalsResponse, error)
+	// ResetToken forgets an agent's token, so that the next machine that enrols under its name claims it; also allows a name known from
+	// the bus to be claimed.
+	ResetToken(context.Context, *ResetTokenRequest) (*ResetTokenResponse, error)
 	// ReadFleet reads what decides about servers' availability, in one consistent read: first the head with the evidence of both
 	// paths, then every server that has or had an agent. It is whole only if the stream ends well.
 	ReadFleet(*ReadFleetRequest, grpc.ServerStreamingServer[ReadFleetResponse]) error
@@ -332,6 +349,9 @@ func (UnimplementedAgentRegistryServer) ClaimHttpVerifications(context.Context, 
 }
 func (UnimplementedAgentRegistryServer) ListUrlProposals(context.Context, *ListUrlProposalsRequest) (*ListUrlProposalsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListUrlProposals not implemented")
+}
+func (UnimplementedAgentRegistryServer) ResetToken(context.Context, *ResetTokenRequest) (*ResetTokenResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ResetToken not implemented")
 }
 func (UnimplementedAgentRegistryServer) ReadFleet(*ReadFleetRequest, grpc.ServerStreamingServer[ReadFleetResponse]) error {
 	return status.Error(codes.Unimplemented, "method ReadFleet not implemented")
@@ -609,6 +629,24 @@ func _AgentRegistry_ListUrlProposals_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AgentRegistry_ResetToken_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ResetTokenRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AgentRegistryServer).ResetToken(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AgentRegistry_ResetToken_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AgentRegistryServer).ResetToken(ctx, req.(*ResetTokenRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _AgentRegistry_ReadFleet_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(ReadFleetRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -682,6 +720,10 @@ var AgentRegistry_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListUrlProposals",
 			Handler:    _AgentRegistry_ListUrlProposals_Handler,
+		},
+		{
+			MethodName: "ResetToken",
+			Handler:    _AgentRegistry_ResetToken_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
