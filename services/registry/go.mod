@@ -13,6 +13,7 @@ require (
 	github.com/commandcenter/fleet/proto v0.0.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/sqlc-dev/teesql v1.1.0
+	go.uber.org/goleak v1.3.0
 	golang.org/x/net v0.62.0
 	golang.org/x/text v0.44.0
 	google.golang.org/grpc v1.85.0

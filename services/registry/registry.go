@@ -1,5 +1,5 @@
-// Package registry owns TblAgent and the catalog of servers, and answers for both over gRPC. Its public face is Config, Run
-// and Migrate.
+// Package registry owns TblAgent, the catalog of servers, and the cloud of control servers, and answers for them over gRPC. Its public face
+// is Config, Run and Migrate.
 package registry
 
 import (
@@ -15,6 +15,7 @@ import (
 	"github.com/commandcenter/fleet/services/internal/lifecycle"
 	"github.com/commandcenter/fleet/services/internal/sqldb"
 	"github.com/commandcenter/fleet/services/internal/telemetry"
+	"github.com/commandcenter/fleet/services/registry/internal/partition"
 	"github.com/commandcenter/fleet/services/registry/internal/rpc"
 	"github.com/commandcenter/fleet/services/registry/internal/store"
 )
@@ -25,6 +26,7 @@ type Config struct {
 	Admin    telemetry.AdminConfig   `config:"admin"`
 	Log      telemetry.LogConfig     `config:"log"`
 	Database DatabaseConfig          `config:"database"`
+	Cloud    CloudConfig             `config:"cloud"`
 	// Reflection lists the services to whoever asks.
 	Reflection bool `config:"reflection"`
 
@@ -53,6 +55,7 @@ func DefaultConfig() Config {
 		GRPC:  grpcserver.ListenConfig{Listen: "127.0.0.1:7410"},
 		Admin: telemetry.AdminConfig{Listen: "127.0.0.1:7411"},
 		Log:   telemetry.DefaultLogConfig(),
+		Cloud: defaultCloudConfig(),
 	}
 }
 
@@ -63,6 +66,7 @@ func (c Config) Validate() error {
 	_, err := authn.ForFile("grpc.tokenFile", c.GRPC.TokenFile, slog.New(slog.DiscardHandler))
 	problems.AddError(err)
 	problems.AddError(c.Admin.Validate("admin"))
+	c.Cloud.validate(&problems)
 	url, err := c.Database.url()
 	problems.AddError(err)
 	if err == nil {
@@ -164,8 +168,12 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	registryv1.RegisterAgentRegistryServer(server.GRPC(), &rpc.Agents{Store: opened, Metrics: own})
+	control := opened.Cloud(cfg.Cloud.limits())
+	partitions := partition.New(control, cfg.Cloud.Debounce, partition.NewMetrics(metrics), cfg.Logger)
+	partitions.Look(ctx, time.Now())
+	registryv1.RegisterAgentRegistryServer(server.GRPC(), &rpc.Agents{Store: opened, Metrics: own, Lists: partitions})
 	registryv1.RegisterServerCatalogServer(server.GRPC(), &rpc.Servers{Store: opened})
+	registryv1.RegisterControlCloudServer(server.GRPC(), &rpc.Cloud{Store: control, Lists: partitions})
 	watch := &watch{store: opened, server: server, metrics: own, logger: cfg.Logger}
 	watch.look(ctx)
 	admin, err := telemetry.NewAdmin(cfg.Admin, metrics, watch.ready)
@@ -180,6 +188,7 @@ func Run(ctx context.Context, cfg Config) error {
 		lifecycle.Part{Name: "admin", Run: admin.Run},
 		lifecycle.Part{Name: "tokens", Run: tokens.Run},
 		lifecycle.Part{Name: "watch", Run: watch.run},
+		lifecycle.Part{Name: "partition", Run: partitions.Run},
 		lifecycle.Part{Name: "grpc", Run: server.Run},
 	)
 }

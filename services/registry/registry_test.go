@@ -28,6 +28,7 @@ type clients struct {
 	address string
 	agents  registryv1.AgentRegistryClient
 	servers registryv1.ServerCatalogClient
+	cloud   registryv1.ControlCloudClient
 	health  healthv1.HealthClient
 }
 
@@ -62,7 +63,10 @@ func serve(t testing.TB, changes ...func(*registry.Config)) clients {
 			t.Error("Run: ", err)
 		}
 	})
-	return clients{endpoints.GRPC, registryv1.NewAgentRegistryClient(connection), registryv1.NewServerCatalogClient(connection), healthv1.NewHealthClient(connection)}
+	return clients{
+		endpoints.GRPC, registryv1.NewAgentRegistryClient(connection), registryv1.NewServerCatalogClient(connection),
+		registryv1.NewControlCloudClient(connection), healthv1.NewHealthClient(connection),
+	}
 }
 
 func beats(names ...string) *registryv1.RecordHeartbeatsRequest {
@@ -231,7 +235,7 @@ func TestPageTokensBelongToTheirQuestion(t *testing.T) {
 
 func TestHealth(t *testing.T) {
 	c := serve(t)
-	for _, service := range []string{"", "commandcenter.registry.v1.AgentRegistry", "commandcenter.registry.v1.ServerCatalog"} {
+	for _, service := range []string{"", "commandcenter.registry.v1.AgentRegistry", "commandcenter.registry.v1.ServerCatalog", "commandcenter.registry.v1.ControlCloud"} {
 		answer, err := c.health.Check(t.Context(), &healthv1.HealthCheckRequest{Service: service})
 		if err != nil || answer.GetStatus() != healthv1.HealthCheckResponse_SERVING {
 			t.Errorf("%q: %v %v", service, answer, err)
@@ -247,6 +251,12 @@ func TestI17_SettingsThatAreWrongAreNamed(t *testing.T) {
 		"database.urlFile": func(c *registry.Config) { c.Database.URL, c.Database.URLFile = "", "/nonexistent/url" },
 		"database.migrate": func(c *registry.Config) { c.Database.URL, c.Database.Migrate = "sqlserver://h?encrypt=true", true },
 		"grpc.tokenFile":   func(c *registry.Config) { c.GRPC.TokenFile = "/nonexistent/tokens" },
+
+		"cloud.debounce":       func(c *registry.Config) { c.Cloud.Debounce = -1 },
+		"cloud.leaseTimeout":   func(c *registry.Config) { c.Cloud.LeaseTimeout = 0 },
+		"cloud.freezeInterval": func(c *registry.Config) { c.Cloud.FreezeInterval = 0 },
+		"cloud.drainGrace":     func(c *registry.Config) { c.Cloud.DrainGrace = -time.Second },
+		"cloud.evictionGrace":  func(c *registry.Config) { c.Cloud.EvictionGrace = c.Cloud.FreezeInterval },
 	} {
 		cfg := registry.DefaultConfig()
 		cfg.Database.URL = "sqlite:/tmp/never-opened.db"

@@ -65,7 +65,7 @@ func (w *watch) look(ctx context.Context) {
 	if (err == nil) != (before == nil) {
 		w.logger.Warn("the database's answer changed", "error", err)
 	}
-	for _, service := range []string{"", "commandcenter.registry.v1.AgentRegistry", "commandcenter.registry.v1.ServerCatalog"} {
+	for _, service := range []string{"", "commandcenter.registry.v1.AgentRegistry", "commandcenter.registry.v1.ServerCatalog", "commandcenter.registry.v1.ControlCloud"} {
 		w.server.SetServing(service, err == nil)
 	}
 }

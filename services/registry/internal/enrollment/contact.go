@@ -84,6 +84,7 @@ type Contact struct {
 	EarlierBoots            []Boot // newest last
 	Turns                   int    // how often, of late, an earlier boot was heard after a newer one
 	ConflictAt              time.Time
+	Claim
 
 	BindingsOrder Order
 	Bindings      []byte // JSON; nil: never reported
@@ -93,6 +94,7 @@ type Contact struct {
 type Heartbeat struct {
 	Name     Name
 	Path     Path
+	Identity Identity // direct ones only
 	Order    Order
 	Content  Content
 	Bindings []byte // JSON; nil: not in this heartbeat
@@ -101,19 +103,30 @@ type Heartbeat struct {
 // Result is what a heartbeat did.
 type Result int
 
-// The results.
+// The results. The last three refuse a direct heartbeat.
 const (
 	Created Result = iota + 1
 	Updated
 	Stale
 	Duplicate
+	WrongToken
+	NotRegistered
+	NotClaimable
 )
 
+// Taken tells that a heartbeat was its agent's, whether or not it told anything new.
+func (r Result) Taken() bool { return r >= Created && r <= Duplicate }
+
 // Changes says which parts of a row must be written.
-type Changes struct{ Liveness, Content, Bindings bool }
+type Changes struct{ Liveness, Content, Bindings, Claim bool }
 
 // Any tells whether anything must be written.
-func (c Changes) Any() bool { return c.Liveness || c.Content || c.Bindings }
+func (c Changes) Any() bool { return c.Liveness || c.Content || c.Bindings || c.Claim }
+
+// And adds what must be written for another heartbeat.
+func (c Changes) And(o Changes) Changes {
+	return Changes{c.Liveness || o.Liveness, c.Content || o.Content, c.Bindings || o.Bindings, c.Claim || o.Claim}
+}
 
 // Observe applies a heartbeat to what is known. Now is the database's clock: nothing is ever heard in the future. What is newer
 // is told by observed times as they are, since a database whose clock is behind would make them all one.

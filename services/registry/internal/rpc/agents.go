@@ -16,6 +16,7 @@ type Agents struct {
 	registryv1.UnimplementedAgentRegistryServer
 	Store   *store.Store
 	Metrics *Metrics
+	Lists   Lists // nil: no direct agent is given a list
 }
 
 const defaultMaxHeartbeatAge = 90 * time.Second

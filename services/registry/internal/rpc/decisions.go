@@ -136,3 +136,16 @@ func (s *Agents) ResolveIdentityConflict(ctx context.Context, request *registryv
 	}
 	return &registryv1.ResolveIdentityConflictResponse{Agent: agentMessage(agent)}, nil
 }
+
+// ResetToken forgets the token of one agent.
+func (s *Agents) ResetToken(ctx context.Context, request *registryv1.ResetTokenRequest) (*registryv1.ResetTokenResponse, error) {
+	name, err := parseName("/agent", request.GetName())
+	if err != nil {
+		return nil, err
+	}
+	agent, err := s.Store.ResetToken(ctx, name, request.GetEtag())
+	if err != nil {
+		return nil, mapped(err, name.Spelling)
+	}
+	return &registryv1.ResetTokenResponse{Agent: agentMessage(agent)}, nil
+}

@@ -57,6 +57,9 @@ func reason(err error) *fault.Error {
 	case errors.As(err, &linked):
 		return fault.New(fault.InUse, "%v; nothing was changed", linked)
 	}
+	if found := cloudReason(err); found != nil {
+		return found
+	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return fault.From(err)
 	}

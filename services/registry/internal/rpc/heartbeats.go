@@ -4,17 +4,28 @@ import (
 	"context"
 	"time"
 
+	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
+	"github.com/commandcenter/fleet/services/registry/internal/cloud"
 	"github.com/commandcenter/fleet/services/registry/internal/enrollment"
 	"github.com/commandcenter/fleet/services/registry/internal/store"
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 var results = map[enrollment.Result]registryv1.HeartbeatResult{
-	enrollment.Created:   registryv1.HeartbeatResult_HEARTBEAT_RESULT_CREATED,
-	enrollment.Updated:   registryv1.HeartbeatResult_HEARTBEAT_RESULT_UPDATED,
-	enrollment.Stale:     registryv1.HeartbeatResult_HEARTBEAT_RESULT_STALE,
-	enrollment.Duplicate: registryv1.HeartbeatResult_HEARTBEAT_RESULT_DUPLICATE,
+	enrollment.Created:       registryv1.HeartbeatResult_HEARTBEAT_RESULT_CREATED,
+	enrollment.Updated:       registryv1.HeartbeatResult_HEARTBEAT_RESULT_UPDATED,
+	enrollment.Stale:         registryv1.HeartbeatResult_HEARTBEAT_RESULT_STALE,
+	enrollment.Duplicate:     registryv1.HeartbeatResult_HEARTBEAT_RESULT_DUPLICATE,
+	enrollment.WrongToken:    registryv1.HeartbeatResult_HEARTBEAT_RESULT_WRONG_TOKEN,
+	enrollment.NotRegistered: registryv1.HeartbeatResult_HEARTBEAT_RESULT_NOT_REGISTERED,
+	enrollment.NotClaimable:  registryv1.HeartbeatResult_HEARTBEAT_RESULT_NOT_CLAIMABLE,
+}
+
+// Lists derives agents' failover lists from the cloud as it was last committed. Calls come at once, one for every direct heartbeat.
+type Lists interface {
+	// List is an agent's list; nil when it has the etag that the agent knows, or when there is nobody to list.
+	List(agent cloud.Agent, etag string) *agentv1.FailoverList
 }
 
 // RecordHeartbeats stores a batch. It answers only after the effect is durable (I-7); one bad item leaves the others alone.
@@ -23,8 +34,7 @@ func (s *Agents) RecordHeartbeats(ctx context.Context, request *registryv1.Recor
 	valid := make([]enrollment.Heartbeat, 0, len(answers))
 	places := make([]int, 0, len(answers))
 	for i, observed := range request.GetHeartbeats() {
-		path, _ := pathOf(observed.GetPath()) // an unknown path is refused by the check
-		heartbeat, invalid := enrollment.CheckHeartbeat(observed.GetHeartbeat(), path, observed.GetObservedAt())
+		heartbeat, invalid := check(observed)
 		if invalid != nil {
 			answers[i] = invalidAnswer(invalid.Field, invalid.Rule)
 			continue
@@ -35,17 +45,31 @@ func (s *Agents) RecordHeartbeats(ctx context.Context, request *registryv1.Recor
 	if err != nil {
 		return nil, mapped(err, "")
 	}
-	for i, result := range recorded {
+	for i, one := range recorded {
 		if refusal := rejected[i]; refusal != nil {
 			answers[places[i]] = invalidAnswer("heartbeat", "the database refuses it: "+refusal.Error())
 			continue
 		}
-		answers[places[i]] = &registryv1.RecordedHeartbeat{Result: results[result]}
+		answers[places[i]] = &registryv1.RecordedHeartbeat{Result: results[one.Result]}
+		if s.Lists != nil && valid[i].Path == enrollment.Direct && one.Result.Taken() {
+			known := request.GetHeartbeats()[places[i]].GetIdentity().GetListEtag()
+			answers[places[i]].FailoverList = s.Lists.List(one.Agent, known)
+		}
 	}
 	for _, answer := range answers {
 		s.Metrics.Heartbeats.WithLabelValues(label(answer.GetResult())).Inc()
 	}
 	return &registryv1.RecordHeartbeatsResponse{Results: answers}, nil
+}
+
+// check makes a heartbeat of what was observed, or says which field is at fault.
+func check(observed *registryv1.ObservedHeartbeat) (enrollment.Heartbeat, *enrollment.InvalidError) {
+	path, _ := pathOf(observed.GetPath()) // an unknown path is refused by the check
+	heartbeat, invalid := enrollment.CheckHeartbeat(observed.GetHeartbeat(), path, observed.GetObservedAt())
+	if invalid == nil {
+		heartbeat.Identity, invalid = enrollment.CheckIdentity(path, observed.GetIdentity())
+	}
+	return heartbeat, invalid
 }
 
 func invalidAnswer(field, rule string) *registryv1.RecordedHeartbeat {

@@ -19,7 +19,7 @@ import (
 
 func agentMessage(a store.Agent) *registryv1.Agent {
 	message := &registryv1.Agent{
-		Name: a.Name, ReportedName: a.ReportedName, Hostname: a.Hostname,
+		Name: a.Name, ReportedName: a.ReportedName, Hostname: a.Hostname, AffinityGroup: a.AffinityGroup,
 		RegistrationState: registryv1.RegistrationState(a.State), DecidedBy: a.DecidedBy, DecidedAt: instant(a.DecidedAt), Etag: a.Etag(),
 		OnServiceBus: a.OnServiceBus, HttpBaseUrl: a.HTTPBaseURL, ReportedHttpBaseUrl: a.ReportedHTTPBaseURL,
 		HttpVerification: &registryv1.HttpVerification{
@@ -29,7 +29,7 @@ func agentMessage(a store.Agent) *registryv1.Agent {
 		LastDirectHeartbeatAt: instant(a.LastDirectAt), DirectHeartbeatAge: age(a.LastDirectAt, a.ReadAt),
 		BootId: a.BootID, Sequence: a.Sequence, ReportedAt: instant(a.ReportedAt), AgentVersion: a.AgentVersion, Capabilities: a.Capabilities,
 		IdentityConflictAt: instant(a.ConflictAt), CreatedAt: instant(a.CreatedAt),
-		IisBindingsReported: a.BindingsReported, IisBindingCount: int32(a.BindingCount),
+		IisBindingsReported: a.BindingsReported, IisBindingCount: int32(a.BindingCount), HasToken: a.HasToken, Claimable: a.Claimable,
 	}
 	switch {
 	case a.Server != nil:

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/authn"
 )
@@ -11,18 +13,23 @@ import (
 // methods are all methods of the registry's services, from the contract itself.
 func methods() []string {
 	var found []string
-	services := registryv1.File_commandcenter_registry_v1_registry_proto.Services()
-	for i := range services.Len() {
-		for j := range services.Get(i).Methods().Len() {
-			found = append(found, "/"+string(services.Get(i).FullName())+"/"+string(services.Get(i).Methods().Get(j).Name()))
+	for _, file := range []protoreflect.FileDescriptor{registryv1.File_commandcenter_registry_v1_registry_proto, registryv1.File_commandcenter_registry_v1_cloud_proto} {
+		services := file.Services()
+		for i := range services.Len() {
+			for j := range services.Get(i).Methods().Len() {
+				found = append(found, "/"+string(services.Get(i).FullName())+"/"+string(services.Get(i).Methods().Get(j).Name()))
+			}
 		}
 	}
 	return found
 }
 
 func TestEachRoleMayCallWhatItNeedsAndNothingElse(t *testing.T) {
+	both := []string{clouds + "ListControlServers", clouds + "ListAffinityGroups", clouds + "GetFailoverList", clouds + "ListPartitionEvents"}
 	only := map[authn.Role][]string{
-		authn.Heartbeat:    {agents + "RecordHeartbeats", agents + "ReportIngestEvidence"},
+		authn.Heartbeat: slices.Concat(both, []string{
+			agents + "RecordHeartbeats", agents + "ReportIngestEvidence", clouds + "RenewControlServer", clouds + "LeaveCloud",
+		}),
 		authn.Availability: {agents + "ReadFleet"},
 		authn.Viewer:       nil,
 		authn.Operator:     nil,
@@ -36,6 +43,7 @@ func TestEachRoleMayCallWhatItNeedsAndNothingElse(t *testing.T) {
 			}
 		}
 		others := slices.Contains(only[authn.Heartbeat], method) || slices.Contains(only[authn.Availability], method)
+		others = others && !slices.Contains(both, method)
 		if policy.Allows(method, authn.Gateway) == others {
 			t.Errorf("%s by the gateway: %t", method, !others)
 		}
@@ -58,5 +66,11 @@ func TestQuietCallsAreKnown(t *testing.T) {
 	}
 	if !slices.Contains(Quiet(), agents+"ReadFleet") {
 		t.Error("every sweep would be a line in the log")
+	}
+	if !slices.Contains(Quiet(), clouds+"RenewControlServer") {
+		t.Error("every renewal of every control server would be a line in the log")
+	}
+	if !slices.Contains(Quiet(), clouds+"GetFailoverList") {
+		t.Error("every agent of the bus asks every 10 min, and would be a line in the log")
 	}
 }

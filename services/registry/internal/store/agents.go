@@ -16,6 +16,7 @@ type Agent struct {
 	Key, DecisionVersion             int64
 	Name, NameKey, ReportedName      string
 	Hostname                         string
+	AffinityGroup                    string // empty: none
 	State                            enrollment.State
 	DecidedBy                        string
 	DecidedAt                        time.Time
@@ -33,6 +34,8 @@ type Agent struct {
 	ConflictAt, CreatedAt            time.Time
 	BindingCount                     int
 	BindingsReported                 bool
+	HasToken                         bool
+	Claimable                        bool  // the next machine that enrols may claim the name
 	ServerKey                        int64 // 0: not linked
 	Server                           *Server
 	ReadAt                           time.Time
@@ -43,14 +46,14 @@ func (a Agent) Etag() string { return enrollment.Etag(a.Key, a.DecisionVersion) 
 
 func scanAgent(scan func(...any) error, extra ...any) (Agent, error) {
 	var a Agent
-	var state, onBus, verification, bindings, count, linked, serverKey, active, online sqldb.Int
+	var state, onBus, verification, bindings, count, token, claimable, linked, serverKey, active, online sqldb.Int
 	var decidedBy, baseURL, reportedURL, detail, capabilities, serverName, serverURL sqldb.String
 	var decidedAt, verifiedAt, bus, direct, reported, conflict, created, readAt sqldb.Time
 	dest := append([]any{
-		&a.Key, &a.Name, &a.NameKey, &a.ReportedName, &a.Hostname, &state, &decidedBy, &decidedAt, &a.DecisionVersion,
+		&a.Key, &a.Name, &a.NameKey, &a.ReportedName, &a.Hostname, &state, &decidedBy, &decidedAt, &a.DecisionVersion, (*sqldb.String)(&a.AffinityGroup),
 		&onBus, &baseURL, &reportedURL, &verifiedAt, &verification, &detail,
 		&bus, &direct, &a.BootID, &a.Sequence, &reported, &a.AgentVersion, &capabilities,
-		&conflict, &created, &count, &bindings, &linked, &serverKey, &serverName, &serverURL, &active, &online, &readAt,
+		&conflict, &created, &count, &bindings, &token, &claimable, &linked, &serverKey, &serverName, &serverURL, &active, &online, &readAt,
 	}, extra...)
 	if err := scan(dest...); err != nil {
 		return a, err
@@ -60,6 +63,7 @@ func scanAgent(scan func(...any) error, extra ...any) (Agent, error) {
 	a.DecidedAt, a.VerifiedAt, a.LastBusAt, a.LastDirectAt = decidedAt.Time, verifiedAt.Time, bus.Time, direct.Time
 	a.ReportedAt, a.ConflictAt, a.CreatedAt, a.ReadAt = reported.Time, conflict.Time, created.Time, readAt.Time
 	a.BindingsReported, a.BindingCount, a.ServerKey = bindings == 1, int(count), int64(linked)
+	a.HasToken, a.Claimable = token == 1, claimable == 1
 	if serverKey != 0 {
 		a.Server = &Server{Key: int64(serverKey), Name: string(serverName), URL: string(serverURL), Active: active == 1, Online: online == 1}
 	}

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"crypto/sha256"
 	"database/sql"
 	"fmt"
 	"path/filepath"
@@ -41,54 +42,81 @@ func round(b *testing.B, agents, batch int, sequence int64, at time.Time) [][]en
 	return batches
 }
 
+// directly makes batches come from machines that call a control server.
+func directly(batches [][]enrollment.Heartbeat) [][]enrollment.Heartbeat {
+	for _, beats := range batches {
+		for i := range beats {
+			token := sha256.Sum256([]byte(beats[i].Name.Key))
+			beats[i].Path, beats[i].Identity = enrollment.Direct, enrollment.Identity{TokenHash: token[:], Enrols: true}
+		}
+	}
+	return batches
+}
+
 // BenchmarkRecordHeartbeats is per heartbeat of a known agent; batch=1 is the baseline of one-row updates.
 func BenchmarkRecordHeartbeats(b *testing.B) {
 	for _, agents := range []int{1_000, 10_000, 100_000} {
 		for _, batch := range []int{1, 1_000} {
-			b.Run(fmt.Sprintf("agents=%d/batch=%d", agents, batch), func(b *testing.B) {
-				opened, err := store.Open("sqlite:"+filepath.Join(b.TempDir(), "fleet.db"), nil)
-				if err != nil {
-					b.Fatal(err)
-				}
-				defer opened.Close()
-				if _, _, err := opened.Migrate(b.Context()); err != nil {
-					b.Fatal(err)
-				}
-				at := time.Now().UTC().Add(-24 * time.Hour).Truncate(time.Millisecond)
-				run := func(batches [][]enrollment.Heartbeat) int {
-					count := 0
-					for _, beats := range batches {
-						if _, rejected, err := opened.RecordHeartbeats(b.Context(), beats); err != nil || len(rejected) > 0 {
-							b.Fatal(err, rejected)
-						}
-						count += len(beats)
-					}
-					return count
-				}
-				run(round(b, agents, 1000, 1, at))
-				count, sequence := 0, int64(1)
-				var spent, cpu time.Duration
-				for b.Loop() {
-					b.StopTimer()
-					sequence++
-					at = at.Add(30 * time.Second)
-					batches := round(b, agents, batch, sequence, at)
-					if batch == 1 {
-						batches = batches[:500]
-					} else if len(batches) > 20 {
-						batches = batches[:20]
-					}
-					cpuBefore, before := cpuTime(b), time.Now()
-					b.StartTimer()
-					count += run(batches)
-					spent, cpu = spent+time.Since(before), cpu+cpuTime(b)-cpuBefore
-				}
-				b.ReportMetric(float64(count)/spent.Seconds(), "heartbeats/s")
-				b.ReportMetric(cpu.Seconds()*1000/float64(count), "cpu-s/1000")
-				b.ReportMetric(0, "ns/op")
-			})
+			b.Run(fmt.Sprintf("agents=%d/batch=%d", agents, batch), func(b *testing.B) { benchmarkRecording(b, agents, batch, round) })
 		}
 	}
+}
+
+// BenchmarkRecordDirectHeartbeats has the bus beside the direct path, in the same run.
+func BenchmarkRecordDirectHeartbeats(b *testing.B) {
+	for _, agents := range []int{1_000, 10_000} {
+		b.Run(fmt.Sprintf("agents=%d/path=bus", agents), func(b *testing.B) { benchmarkRecording(b, agents, 1_000, round) })
+		b.Run(fmt.Sprintf("agents=%d/path=direct", agents), func(b *testing.B) {
+			benchmarkRecording(b, agents, 1_000, func(b *testing.B, agents, batch int, sequence int64, at time.Time) [][]enrollment.Heartbeat {
+				return directly(round(b, agents, batch, sequence, at))
+			})
+		})
+	}
+}
+
+// benchmarkRecording records rounds of a fleet, after a first one in which all become known.
+func benchmarkRecording(b *testing.B, agents, batch int, round func(b *testing.B, agents, batch int, sequence int64, at time.Time) [][]enrollment.Heartbeat) {
+	opened, err := store.Open("sqlite:"+filepath.Join(b.TempDir(), "fleet.db"), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer opened.Close()
+	if _, _, err := opened.Migrate(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	at := time.Now().UTC().Add(-24 * time.Hour).Truncate(time.Millisecond)
+	run := func(batches [][]enrollment.Heartbeat) int {
+		count := 0
+		for _, beats := range batches {
+			recorded, rejected, err := opened.RecordHeartbeats(b.Context(), beats)
+			if err != nil || len(rejected) > 0 || !recorded[0].Result.Taken() {
+				b.Fatal(err, rejected)
+			}
+			count += len(beats)
+		}
+		return count
+	}
+	run(round(b, agents, 1000, 1, at))
+	count, sequence := 0, int64(1)
+	var spent, cpu time.Duration
+	for b.Loop() {
+		b.StopTimer()
+		sequence++
+		at = at.Add(30 * time.Second)
+		batches := round(b, agents, batch, sequence, at)
+		if batch == 1 {
+			batches = batches[:500]
+		} else if len(batches) > 20 {
+			batches = batches[:20]
+		}
+		cpuBefore, before := cpuTime(b), time.Now()
+		b.StartTimer()
+		count += run(batches)
+		spent, cpu = spent+time.Since(before), cpu+cpuTime(b)-cpuBefore
+	}
+	b.ReportMetric(float64(count)/spent.Seconds(), "heartbeats/s")
+	b.ReportMetric(cpu.Seconds()*1000/float64(count), "cpu-s/1000")
+	b.ReportMetric(0, "ns/op")
 }
 
 // linkedFleet fills a fresh SQLite file with agents that are all linked.

@@ -56,9 +56,13 @@ func beat(t *testing.T, agent, boot string, sequence int64, at time.Time) enroll
 
 func record(t *testing.T, s *store.Store, beats ...enrollment.Heartbeat) []enrollment.Result {
 	t.Helper()
-	results, rejected, err := s.RecordHeartbeats(t.Context(), beats)
+	recorded, rejected, err := s.RecordHeartbeats(t.Context(), beats)
 	if err != nil || len(rejected) > 0 {
 		t.Fatal(err, rejected)
+	}
+	var results []enrollment.Result
+	for _, one := range recorded {
+		results = append(results, one.Result)
 	}
 	return results
 }

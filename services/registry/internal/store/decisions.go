@@ -153,6 +153,13 @@ func (s *Store) ResolveConflict(ctx context.Context, name enrollment.Name, etag 
 	})
 }
 
+// ResetToken forgets which machine has a name, and lets the next one that enrols under it claim it. So it also answers a conflict.
+func (s *Store) ResetToken(ctx context.Context, name enrollment.Name, etag string) (Agent, error) {
+	return s.change(ctx, name, etag, func(tx *sqldb.Tx, current Agent) error {
+		return changed(tx.Exec(ctx, "reset_token", named("agentKey", current.Key), named("version", current.DecisionVersion)))
+	})
+}
+
 // change reads an agent, checks the etag, lets apply change it, and reads it again, in one transaction (I-14).
 func (s *Store) change(ctx context.Context, name enrollment.Name, etag string, apply func(*sqldb.Tx, Agent) error) (Agent, error) {
 	var after Agent

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/commandcenter/fleet/services/internal/sqldb"
+	"github.com/commandcenter/fleet/services/registry/internal/enrollment"
 )
 
 // Run runs one statement in a transaction of its own, and tells how many rows it changed, or returned if it returns any.
@@ -41,7 +42,7 @@ func WritesOrder(keys []int64) (map[string][]int64, error) {
 	rows := map[string]*known{}
 	for _, key := range keys {
 		row := &known{key: key}
-		row.changes.Liveness, row.changes.Content, row.changes.Bindings = true, true, true
+		row.changes = enrollment.Changes{Liveness: true, Content: true, Bindings: true, Claim: true}
 		rows[string(rune(key))] = row
 	}
 	writes, err := writesOf(rows)

@@ -55,7 +55,7 @@ func TestI7_ABatchIsHalvedDownToTheItemAtFault(t *testing.T) {
 		}
 		batch = append(batch, b)
 	}
-	results, rejected, err := s.RecordHeartbeats(t.Context(), batch)
+	recorded, rejected, err := s.RecordHeartbeats(t.Context(), batch)
 	if err != nil || len(rejected) != 2 || rejected[41] == nil || rejected[42] == nil {
 		t.Fatal(err, rejected)
 	}
@@ -63,9 +63,9 @@ func TestI7_ABatchIsHalvedDownToTheItemAtFault(t *testing.T) {
 	if err != nil || len(agents) != 98 {
 		t.Fatalf("%d agents are stored, 98 were good: %v", len(agents), err)
 	}
-	for i, result := range results {
-		if i != 41 && i != 42 && result != enrollment.Created {
-			t.Errorf("item %d: %v", i, result)
+	for i, one := range recorded {
+		if i != 41 && i != 42 && one.Result != enrollment.Created {
+			t.Errorf("item %d: %v", i, one.Result)
 		}
 	}
 }
@@ -198,6 +198,14 @@ func TestASchemaOfAnotherVersionIsRefused(t *testing.T) {
 }
 
 func TestAnIdentityConflictThatIsResolvedStaysResolved(t *testing.T) {
+	for what, resolve := range map[string]func(*store.Store, context.Context, enrollment.Name, string) (store.Agent, error){
+		"resolved": (*store.Store).ResolveConflict, "token reset": (*store.Store).ResetToken,
+	} {
+		t.Run(what, func(t *testing.T) { staysResolved(t, resolve) })
+	}
+}
+
+func staysResolved(t *testing.T, resolve func(*store.Store, context.Context, enrollment.Name, string) (store.Agent, error)) {
 	s := open(t)
 	for i := range 5 {
 		record(t, s, beat(t, "BM-1", "a", int64(i)+1, at(i*30)), beat(t, "BM-1", "b", int64(i)+1, at(i*30+15)))
@@ -206,7 +214,7 @@ func TestAnIdentityConflictThatIsResolvedStaysResolved(t *testing.T) {
 	if marked.ConflictAt.IsZero() {
 		t.Fatal("no conflict")
 	}
-	if _, err := s.ResolveConflict(t.Context(), name(t, "BM-1"), marked.Etag()); err != nil {
+	if _, err := resolve(s, t.Context(), name(t, "BM-1"), marked.Etag()); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 5 { // b was turned off; the machine that is left is the one superseded before

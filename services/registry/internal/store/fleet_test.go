@@ -45,9 +45,7 @@ func TestAnEmptyFleetHasItsClockAndBothPaths(t *testing.T) {
 
 func TestFleetServers(t *testing.T) {
 	s := open(t)
-	direct := beat(t, "BM-2", "a", 3, at(7))
-	direct.Path = enrollment.Direct
-	record(t, s, beat(t, "bm-1", "a", 1, at(1)), beat(t, "BM-2", "a", 2, at(5)), direct)
+	record(t, s, beat(t, "bm-1", "a", 1, at(1)), enrolling(direct(t, "BM-2", "machine", 3, at(7))), beat(t, "BM-2", "machine", 2, at(5)))
 	one, two := accept(t, s, "BM-1", true), accept(t, s, "BM-2", true)
 	if _, err := s.Reject(t.Context(), name(t, "BM-2"), two.Etag(), "tester"); err != nil {
 		t.Fatal(err)
@@ -92,9 +90,7 @@ func TestI12_AgentsNobodyAcceptedAreNoServersOfTheFleet(t *testing.T) {
 
 func TestI11_WhoeverIsHeardProvesThatSomebodyIs(t *testing.T) {
 	s := open(t)
-	direct := beat(t, "BM-2", "a", 1, at(30))
-	direct.Path = enrollment.Direct
-	record(t, s, beat(t, "BM-1", "a", 1, at(10)), direct)
+	record(t, s, beat(t, "BM-1", "a", 1, at(10)), enrolling(direct(t, "BM-2", "machine", 1, at(30))))
 	accept(t, s, "BM-1", true)
 	check := func(what string, bus, direct time.Time) {
 		t.Helper()

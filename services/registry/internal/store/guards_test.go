@@ -36,7 +36,9 @@ func TestI14_AnUpdateFromAnOldReadChangesNothing(t *testing.T) {
 		{"update_reach", store.With(store.With(decision, "httpBaseUrl", "http://127.0.0.1:9"), "onServiceBus", 1), map[string]any{"version": accepted.DecisionVersion - 1}},
 		{"decide", map[string]any{"agentKey": accepted.Key, "version": accepted.DecisionVersion + 1, "state": 3, "serverKey": accepted.ServerKey, "actor": "x"}, map[string]any{"version": accepted.DecisionVersion}},
 		{"resolve_conflict", store.With(decision, "version", accepted.DecisionVersion+2), map[string]any{"version": accepted.DecisionVersion + 1}},
-		{"remove_agent", store.With(decision, "version", accepted.DecisionVersion+3), map[string]any{"version": accepted.DecisionVersion + 2}},
+		{"reset_token", store.With(decision, "version", accepted.DecisionVersion+3), map[string]any{"version": accepted.DecisionVersion + 2}},
+		{"claim_name", map[string]any{"batch": fmt.Sprintf(`[[%d,"00ff"]]`, accepted.Key)}, map[string]any{"batch": fmt.Sprintf(`[[%d,"00ff"]]`, accepted.Key+1)}},
+		{"remove_agent", store.With(decision, "version", accepted.DecisionVersion+4), map[string]any{"version": accepted.DecisionVersion + 3}},
 	} {
 		for parameter, value := range row.stale {
 			if rows, err := s.Run(t.Context(), row.statement, store.With(row.args, parameter, value)); err != nil || rows != 0 {
@@ -72,6 +74,8 @@ func TestI14_UpdatesInTSQLHaveTheSameGuards(t *testing.T) {
 		"update_reach":     {"AgentKey = @agentKey", "DecisionVersion = @version"},
 		"decide":           {"AgentKey = @agentKey", "DecisionVersion = @version"},
 		"resolve_conflict": {"AgentKey = @agentKey", "DecisionVersion = @version"},
+		"reset_token":      {"AgentKey = @agentKey", "DecisionVersion = @version"},
+		"claim_name":       {"v.AgentKey = dbo.TblAgent.AgentKey", "dbo.TblAgent.TokenHash IS NULL", "dbo.TblAgent.TokenClaimable = 1"},
 		"remove_agent":     {"AgentKey = @agentKey", "DecisionVersion = @version"},
 		"claim_verifications": {
 			"v.AgentKey = dbo.TblAgent.AgentKey", "(dbo.TblAgent.HttpClaimedUntil IS NULL OR dbo.TblAgent.HttpClaimedUntil < CAST(@now AS datetime2(3)))",
@@ -90,6 +94,7 @@ func TestI14_UpdatesInTSQLHaveTheSameGuards(t *testing.T) {
 	for name, moved := range map[string]string{
 		"update_liveness": "HeartbeatVersion      = dbo.TblAgent.HeartbeatVersion + 1",
 		"update_reach":    "DecisionVersion = DecisionVersion + 1", "decide": "DecisionVersion = DecisionVersion + 1", "resolve_conflict": "DecisionVersion = DecisionVersion + 1",
+		"reset_token": "DecisionVersion = DecisionVersion + 1, HeartbeatVersion = HeartbeatVersion + 1", "claim_name": "TokenClaimable = 0",
 	} {
 		if !strings.Contains(statements[name], moved) {
 			t.Errorf("%s does not move its guard on", name)
@@ -140,7 +145,7 @@ func TestOnlyNoRowIsAConflict(t *testing.T) {
 func TestReplicasWriteInOneOrder(t *testing.T) {
 	for range 20 {
 		order, err := store.WritesOrder([]int64{7, 3, 9, 1, 12, 5, 2})
-		if err != nil || len(order) != 3 {
+		if err != nil || len(order) != 4 {
 			t.Fatal(order, err)
 		}
 		for statement, keys := range order {

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -10,25 +11,32 @@ import (
 	"time"
 
 	"github.com/commandcenter/fleet/services/internal/sqldb"
+	"github.com/commandcenter/fleet/services/registry/internal/cloud"
 	"github.com/commandcenter/fleet/services/registry/internal/enrollment"
 )
 
+// Recorded is what became of one heartbeat.
+type Recorded struct {
+	Result enrollment.Result
+	Agent  cloud.Agent // whose it was, as control servers are assigned; only of direct ones that were taken
+}
+
 // RecordHeartbeats stores the effect of a batch in one transaction, and tells per item what it did. When it returns without an
 // error all of it is durable; with an error, nothing is. Items the database will never take are returned as rejected.
-func (s *Store) RecordHeartbeats(ctx context.Context, heartbeats []enrollment.Heartbeat) (results []enrollment.Result, rejected map[int]error, err error) {
-	results = make([]enrollment.Result, len(heartbeats))
+func (s *Store) RecordHeartbeats(ctx context.Context, heartbeats []enrollment.Heartbeat) (recorded []Recorded, rejected map[int]error, err error) {
+	recorded = make([]Recorded, len(heartbeats))
 	rejected = map[int]error{}
-	err = s.record(ctx, heartbeats, 0, results, rejected)
-	return results, rejected, err
+	err = s.record(ctx, heartbeats, 0, recorded, rejected)
+	return recorded, rejected, err
 }
 
 // record stores a part of a batch; a part the database refuses for its data is halved down to the item at fault.
-func (s *Store) record(ctx context.Context, part []enrollment.Heartbeat, offset int, results []enrollment.Result, rejected map[int]error) error {
+func (s *Store) record(ctx context.Context, part []enrollment.Heartbeat, offset int, recorded []Recorded, rejected map[int]error) error {
 	if len(part) == 0 {
 		return nil
 	}
 	err := s.db.Change(ctx, func(tx *sqldb.Tx) error {
-		return recordOnce(ctx, tx, part, results[offset:offset+len(part)])
+		return recordOnce(ctx, tx, part, recorded[offset:offset+len(part)])
 	})
 	if err == nil || !sqldb.Rejected(err) {
 		return err
@@ -38,21 +46,22 @@ func (s *Store) record(ctx context.Context, part []enrollment.Heartbeat, offset 
 		return nil
 	}
 	half := len(part) / 2
-	if err := s.record(ctx, part[:half], offset, results, rejected); err != nil {
+	if err := s.record(ctx, part[:half], offset, recorded, rejected); err != nil {
 		return err
 	}
-	return s.record(ctx, part[half:], offset+half, results, rejected)
+	return s.record(ctx, part[half:], offset+half, recorded, rejected)
 }
 
 // known is a row as read, and what a batch makes of it.
 type known struct {
 	key, version int64
-	isNew        bool
+	isNew        bool // made for this batch, and nothing of it is applied yet
 	contact      enrollment.Contact
 	changes      enrollment.Changes
+	assigned     cloud.Agent
 }
 
-func recordOnce(ctx context.Context, tx *sqldb.Tx, part []enrollment.Heartbeat, results []enrollment.Result) error {
+func recordOnce(ctx context.Context, tx *sqldb.Tx, part []enrollment.Heartbeat, recorded []Recorded) error {
 	at, err := now(ctx, tx)
 	if err != nil {
 		return err
@@ -66,17 +75,28 @@ func recordOnce(ctx context.Context, tx *sqldb.Tx, part []enrollment.Heartbeat, 
 	}
 	for i, heartbeat := range part {
 		row := rows[heartbeat.Name.Key]
-		contact, changes, result := row.contact.Observe(heartbeat, at)
-		row.contact = contact
-		row.changes.Liveness = row.changes.Liveness || changes.Any()
-		row.changes.Content = row.changes.Content || changes.Content
-		row.changes.Bindings = row.changes.Bindings || changes.Bindings
-		if row.isNew {
-			result, row.isNew = enrollment.Created, false
+		if _, ok := heartbeat.Register(); !ok && (row == nil || row.isNew) {
+			recorded[i] = Recorded{Result: enrollment.NotRegistered}
+			continue
 		}
-		results[i] = result
+		recorded[i] = row.receive(heartbeat, at)
 	}
 	return writeContacts(ctx, tx, rows)
+}
+
+// receive applies one heartbeat to what is known of its agent.
+func (row *known) receive(heartbeat enrollment.Heartbeat, at time.Time) Recorded {
+	contact, changes, result := row.contact.Receive(heartbeat, at)
+	row.contact, row.changes = contact, row.changes.And(changes)
+	if row.isNew && result.Taken() {
+		result, row.isNew = enrollment.Created, false
+	}
+	if heartbeat.Path == enrollment.Bus || !result.Taken() {
+		return Recorded{Result: result}
+	}
+	agent := row.assigned
+	agent.Key, agent.Hash = row.key, cloud.Hash(heartbeat.Name.Key)
+	return Recorded{Result: result, Agent: agent}
 }
 
 func keysOf(part []enrollment.Heartbeat) []string {
@@ -106,16 +126,19 @@ func scanContact(scan func(...any) error) (*known, string, error) {
 	var nameKey string
 	var bus, direct, observed, reported, conflict, bindingsAt sqldb.Time
 	var url, capabilities, boots sqldb.String
-	var hasBindings, turns, count sqldb.Int
+	var hasBindings, turns, count, claimable, group, primary, secondary sqldb.Int
 	err := scan(&row.key, &nameKey, &row.version, &bus, &direct, &c.Newest.BootID, &c.Newest.Sequence, &observed,
 		&c.Content.ReportedName, &c.Content.Hostname, &c.Content.AgentVersion, &url, &capabilities, &reported, &boots, &turns,
-		&conflict, &hasBindings, &count, &c.BindingsOrder.BootID, &c.BindingsOrder.Sequence, &bindingsAt)
+		&conflict, &hasBindings, &count, &c.BindingsOrder.BootID, &c.BindingsOrder.Sequence, &bindingsAt,
+		&c.TokenHash, &claimable, &group, &primary, &secondary)
 	if err != nil {
 		return row, nameKey, err
 	}
 	c.LastBusAt, c.LastDirectAt, c.Newest.ObservedAt = bus.Time, direct.Time, observed.Time
 	c.Content.HTTPBaseURL, c.Content.ReportedAt, c.Content.BindingsCount = string(url), reported.Time, int(count)
 	c.ConflictAt, c.BindingsOrder.ObservedAt, c.Turns = conflict.Time, bindingsAt.Time, int(turns)
+	c.Claimable = claimable == 1
+	row.assigned = cloud.Agent{Group: int64(group), Primary: int64(primary), Secondary: int64(secondary)}
 	if hasBindings == 1 {
 		c.Bindings = []byte{} // there are some; their text is not needed to decide
 	}
@@ -130,16 +153,18 @@ func scanContact(scan func(...any) error) (*known, string, error) {
 	return row, nameKey, err
 }
 
-// insertUnknown makes Pending rows for agents nobody heard of, then reads them like the others: another replica may have been first.
+// insertUnknown makes Pending rows for agents nobody heard of, claimed by who registers first; then it reads them like the others: another
+// replica may have been first.
 func insertUnknown(ctx context.Context, tx *sqldb.Tx, part []enrollment.Heartbeat, rows map[string]*known, at time.Time) error {
 	unknown := map[string][]any{}
 	for _, heartbeat := range part {
 		key := heartbeat.Name.Key
-		if rows[key] != nil {
+		claim, ok := heartbeat.Register()
+		if rows[key] != nil || !ok {
 			continue
 		}
 		if unknown[key] == nil {
-			unknown[key] = []any{key, heartbeat.Name.Spelling, flagOf(false)}
+			unknown[key] = []any{key, heartbeat.Name.Spelling, flagOf(false), hexOrNull(claim.TokenHash)}
 		}
 		if heartbeat.Path == enrollment.Bus {
 			unknown[key][2] = flagOf(true)
@@ -181,7 +206,7 @@ type write struct {
 // writesOf turns what changed into statements. Their rows are in the order of AgentKey: replicas that write the same agents in
 // different orders would wait for each other's locks.
 func writesOf(rows map[string]*known) ([]write, error) {
-	var liveness, content, bindings [][]any
+	var liveness, content, bindings, claims [][]any
 	for _, row := range slices.SortedFunc(maps.Values(rows), func(a, b *known) int { return cmp.Compare(a.key, b.key) }) {
 		c := row.contact
 		if !row.changes.Any() {
@@ -209,8 +234,11 @@ func writesOf(rows map[string]*known) ([]write, error) {
 				row.key, string(c.Bindings), c.Content.BindingsCount, c.BindingsOrder.BootID, c.BindingsOrder.Sequence, sqldb.NullText(c.BindingsOrder.ObservedAt),
 			})
 		}
+		if row.changes.Claim {
+			claims = append(claims, []any{row.key, hexOrNull(c.TokenHash)})
+		}
 	}
-	return []write{{"update_liveness", liveness}, {"update_content", content}, {"update_bindings", bindings}}, nil
+	return []write{{"update_liveness", liveness}, {"update_content", content}, {"update_bindings", bindings}, {"claim_name", claims}}, nil
 }
 
 // writeContacts writes what changed. A row that another replica changed since it was read fails the whole, which is run again.
@@ -237,6 +265,9 @@ func writeContacts(ctx context.Context, tx *sqldb.Tx, rows map[string]*known) er
 	}
 	return nil
 }
+
+// hexOrNull is how bytes travel in a batch, which is text.
+func hexOrNull(bytes []byte) any { return sqldb.Null(hex.EncodeToString(bytes)) }
 
 func jsonOrNull[T any](list []T) (any, error) {
 	if len(list) == 0 {

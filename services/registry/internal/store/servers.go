@@ -139,13 +139,21 @@ func lockNames(ctx context.Context, tx *sqldb.Tx, names ...string) error {
 	}
 	slices.Sort(resources)
 	for _, resource := range slices.Compact(resources) {
-		var outcome sqldb.Int
-		if _, err := tx.Row(ctx, "lock_server_name", []any{&outcome}, named("resource", resource)); err != nil {
+		if err := lock(ctx, tx, resource); err != nil {
 			return err
 		}
-		if outcome < 0 { // another held it too long, or two waited for each other
-			return fmt.Errorf("lock_server_name: outcome %d: %w", outcome, sqldb.ErrConflict)
-		}
+	}
+	return nil
+}
+
+// lock holds a resource until the transaction ends.
+func lock(ctx context.Context, tx *sqldb.Tx, resource string) error {
+	var outcome sqldb.Int
+	if _, err := tx.Row(ctx, "lock_server_name", []any{&outcome}, named("resource", resource)); err != nil {
+		return err
+	}
+	if outcome < 0 { // another held it too long, or two waited for each other
+		return fmt.Errorf("lock_server_name: outcome %d: %w", outcome, sqldb.ErrConflict)
 	}
 	return nil
 }

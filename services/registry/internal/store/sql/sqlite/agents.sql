@@ -1,8 +1,9 @@
 SELECT q.* FROM (
-SELECT a.AgentKey, a.Name, a.NameKey, a.ReportedName, a.Hostname, a.RegistrationState, a.DecidedBy, a.DecidedAt, a.DecisionVersion,
+SELECT a.AgentKey, a.Name, a.NameKey, a.ReportedName, a.Hostname, a.RegistrationState, a.DecidedBy, a.DecidedAt, a.DecisionVersion, g.Name,
        a.OnServiceBus, a.HttpBaseUrl, a.ReportedHttpBaseUrl, a.HttpVerifiedAt, a.HttpVerification, a.HttpVerificationDetail,
        a.LastBusHeartbeatAt, a.LastDirectHeartbeatAt, a.BootId, a.Sequence, a.ReportedAt, a.AgentVersion, a.Capabilities,
        a.IdentityConflictAt, a.CreatedAt, a.IisBindingCount, a.IisBindings IS NOT NULL,
+       a.TokenHash IS NOT NULL, a.TokenClaimable,
        a.ServerKey, s.ServerKey, s.Name, s.Url, s.Active, s.Online, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
        CASE @sort
            WHEN 'state' THEN a.RegistrationState || ' ' || a.NameKey
@@ -11,6 +12,7 @@ SELECT a.AgentKey, a.Name, a.NameKey, a.ReportedName, a.Hostname, a.Registration
            ELSE a.NameKey END AS SortKey
 FROM TblAgent a
 LEFT JOIN TblServer s ON s.ServerKey = a.ServerKey
+LEFT JOIN TblAffinityGroup g ON g.GroupKey = a.AffinityGroupKey
 WHERE (@states = '' OR instr(@states, CAST(a.RegistrationState AS TEXT)) > 0)
   AND (@transport < 0 OR @transport = CASE WHEN a.OnServiceBus = 1 THEN 1 WHEN a.HttpBaseUrl IS NOT NULL THEN 2 ELSE 0 END)
   AND (@linked < 0 OR @linked = (a.ServerKey IS NOT NULL))

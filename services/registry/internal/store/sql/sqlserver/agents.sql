@@ -1,8 +1,9 @@
 SELECT TOP (@limit) q.* FROM (
-SELECT a.AgentKey, a.Name, a.NameKey, a.ReportedName, a.Hostname, a.RegistrationState, a.DecidedBy, a.DecidedAt, a.DecisionVersion,
+SELECT a.AgentKey, a.Name, a.NameKey, a.ReportedName, a.Hostname, a.RegistrationState, a.DecidedBy, a.DecidedAt, a.DecisionVersion, g.Name AS AffinityGroup,
        a.OnServiceBus, a.HttpBaseUrl, a.ReportedHttpBaseUrl, a.HttpVerifiedAt, a.HttpVerification, a.HttpVerificationDetail,
        a.LastBusHeartbeatAt, a.LastDirectHeartbeatAt, a.BootId, a.Sequence, a.ReportedAt, a.AgentVersion, a.Capabilities,
        a.IdentityConflictAt, a.CreatedAt, a.IisBindingCount, CASE WHEN a.IisBindings IS NULL THEN 0 ELSE 1 END AS IisBindingsReported,
+       CASE WHEN a.TokenHash IS NULL THEN 0 ELSE 1 END AS HasToken, a.TokenClaimable,
        a.ServerKey AS LinkedServerKey, s.ServerKey, s.Name AS ServerName, s.Url, s.Active, s.Online, SYSUTCDATETIME() AS ReadAt,
        CASE @sort
            WHEN 'state' THEN CAST(a.RegistrationState AS nvarchar(10)) + N' ' + a.NameKey
@@ -11,6 +12,7 @@ SELECT a.AgentKey, a.Name, a.NameKey, a.ReportedName, a.Hostname, a.Registration
            ELSE a.NameKey END AS SortKey
 FROM dbo.TblAgent a
 LEFT JOIN dbo.TblServer s ON s.ServerKey = a.ServerKey
+LEFT JOIN dbo.TblAffinityGroup g ON g.GroupKey = a.AffinityGroupKey
 CROSS APPLY (SELECT CASE WHEN a.LastDirectHeartbeatAt IS NULL OR a.LastBusHeartbeatAt > a.LastDirectHeartbeatAt
                          THEN COALESCE(a.LastBusHeartbeatAt, CAST('0001-01-01' AS datetime2(3)))
                          ELSE a.LastDirectHeartbeatAt END AS LastHeartbeatAt) h

@@ -1,0 +1,5 @@
+-- +goose Up
+ALTER TABLE TblAgent ADD COLUMN TokenClaimable INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE TblAgent ADD COLUMN PrimaryControlServerKey INTEGER NULL;
+ALTER TABLE TblAgent ADD COLUMN SecondaryControlServerKey INTEGER NULL;
+ALTER TABLE TblAgent ADD COLUMN AffinityGroupKey INTEGER NULL;

@@ -1,0 +1,1 @@
+SELECT PrimaryControlServerKey, COUNT(*) FROM TblAgent GROUP BY PrimaryControlServerKey;

@@ -1,0 +1,1 @@
+SELECT AgentKey, NameKey, AffinityGroupKey, PrimaryControlServerKey, SecondaryControlServerKey FROM TblAgent WHERE NameKey = @nameKey;

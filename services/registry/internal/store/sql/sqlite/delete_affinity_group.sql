@@ -1,0 +1,1 @@
+DELETE FROM TblAffinityGroup WHERE GroupKey = @key AND DecisionVersion = @decisionVersion;

@@ -1,0 +1,1 @@
+SELECT DirectoryVersion, Directory FROM TblCloudState WHERE StateKey = 1;

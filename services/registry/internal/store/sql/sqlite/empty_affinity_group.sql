@@ -1,0 +1,1 @@
+UPDATE TblAgent SET AffinityGroupKey = NULL WHERE AffinityGroupKey = @group;

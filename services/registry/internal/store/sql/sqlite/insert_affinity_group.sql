@@ -1,0 +1,1 @@
+INSERT INTO TblAffinityGroup (Name, NameKey) VALUES (@name, @nameKey);

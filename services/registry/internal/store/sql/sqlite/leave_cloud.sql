@@ -1,0 +1,2 @@
+UPDATE TblControlServer SET RenewedAt = @endedAt
+WHERE NameKey = @nameKey AND GrpcEndpoint = @grpcEndpoint AND RenewedAt > @endedAt;

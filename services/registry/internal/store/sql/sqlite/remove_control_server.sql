@@ -1,0 +1,1 @@
+DELETE FROM TblControlServer WHERE ControlServerKey = @key AND DecisionVersion = @decisionVersion;

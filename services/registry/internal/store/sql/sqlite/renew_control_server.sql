@@ -1,0 +1,3 @@
+UPDATE TblControlServer SET GrpcEndpoint = @grpcEndpoint, RestEndpoint = @restEndpoint, Version = @version,
+    ProtocolMin = @protocolMin, ProtocolMax = @protocolMax, RenewedAt = @now, Connected = @connected
+WHERE ControlServerKey = @key;

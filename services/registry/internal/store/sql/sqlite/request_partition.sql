@@ -1,0 +1,1 @@
+UPDATE TblCloudState SET Requests = Requests + 1, RequestedBy = @actor WHERE StateKey = 1;

@@ -1,0 +1,2 @@
+UPDATE TblAffinityGroup SET Name = @name, NameKey = @nameKey, DecisionVersion = DecisionVersion + 1
+WHERE GroupKey = @key AND DecisionVersion = @decisionVersion;

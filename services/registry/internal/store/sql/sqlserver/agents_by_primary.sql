@@ -1,0 +1,1 @@
+SELECT PrimaryControlServerKey, COUNT_BIG(*) FROM dbo.TblAgent GROUP BY PrimaryControlServerKey;

@@ -1,0 +1,1 @@
+DELETE FROM dbo.TblAffinityGroup WHERE GroupKey = @key AND DecisionVersion = @decisionVersion;

@@ -1,0 +1,1 @@
+SELECT DirectoryVersion, Directory FROM dbo.TblCloudState WHERE StateKey = 1;

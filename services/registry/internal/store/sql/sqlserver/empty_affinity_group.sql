@@ -1,0 +1,1 @@
+UPDATE dbo.TblAgent SET AffinityGroupKey = NULL WHERE AffinityGroupKey = @group;

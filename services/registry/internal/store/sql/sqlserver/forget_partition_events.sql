@@ -1,0 +1,1 @@
+DELETE FROM dbo.TblPartitionEvent WHERE At < CAST(@before AS datetime2(3));

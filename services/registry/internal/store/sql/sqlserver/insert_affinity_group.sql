@@ -1,0 +1,1 @@
+INSERT INTO dbo.TblAffinityGroup (Name, NameKey) VALUES (@name, @nameKey);

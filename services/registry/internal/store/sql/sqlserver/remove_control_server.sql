@@ -1,0 +1,1 @@
+DELETE FROM dbo.TblControlServer WHERE ControlServerKey = @key AND DecisionVersion = @decisionVersion;

@@ -1,0 +1,3 @@
+UPDATE dbo.TblControlServer SET Mode = @mode, Weight = @weight, Standby = @standby, AffinityGroupKey = @group, ChangedBy = @actor,
+    DecisionVersion = DecisionVersion + 1
+WHERE ControlServerKey = @key AND DecisionVersion = @decisionVersion;
