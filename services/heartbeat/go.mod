@@ -12,6 +12,7 @@ require (
 	github.com/commandcenter/fleet/proto v0.0.0
 	github.com/commandcenter/fleet/services/internal v0.0.0
 	github.com/google/uuid v1.6.0
+	github.com/grpc-ecosystem/grpc-gateway/v2 v2.33.0
 	github.com/prometheus/client_golang v1.25.0
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12

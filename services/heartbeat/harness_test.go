@@ -1,6 +1,7 @@
 package heartbeat_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -44,6 +46,7 @@ type fakeRegistry struct {
 
 	mu     sync.Mutex
 	stored map[string]int64 // the highest sequence by agent
+	direct direct
 	items  int
 	calls  int
 	proofs []*registryv1.ReportIngestEvidenceRequest
@@ -83,6 +86,9 @@ func (r *fakeRegistry) store(one *registryv1.ObservedHeartbeat) *registryv1.Reco
 			Result: registryv1.HeartbeatResult_HEARTBEAT_RESULT_INVALID, Field: "heartbeat.name", Description: "heartbeat.name: is required",
 		}
 	}
+	if refused := r.direct.refuses(r.stored, one); refused != nil {
+		return refused
+	}
 	r.items++
 	before, known := r.stored[name]
 	r.stored[name] = max(before, sequence)
@@ -95,7 +101,7 @@ func (r *fakeRegistry) store(one *registryv1.ObservedHeartbeat) *registryv1.Reco
 	case sequence < before:
 		result = registryv1.HeartbeatResult_HEARTBEAT_RESULT_STALE
 	}
-	return &registryv1.RecordedHeartbeat{Result: result}
+	return &registryv1.RecordedHeartbeat{Result: result, FailoverList: r.direct.listFor(one)}
 }
 
 func (r *fakeRegistry) ReportIngestEvidence(_ context.Context, request *registryv1.ReportIngestEvidenceRequest) (*registryv1.ReportIngestEvidenceResponse, error) {
@@ -120,6 +126,7 @@ func (r *fakeRegistry) evidence() []*registryv1.ReportIngestEvidenceRequest {
 // server is a registry that can be stopped and started at one address.
 type server struct {
 	registry *fakeRegistry
+	cloud    *fakeCloud
 	address  string
 	grpc     *grpc.Server
 	served   sync.WaitGroup
@@ -132,6 +139,7 @@ func (s *server) start(t testing.TB) {
 	s.address = listener.Addr().String()
 	s.grpc = grpc.NewServer()
 	registryv1.RegisterAgentRegistryServer(s.grpc, s.registry)
+	registryv1.RegisterControlCloudServer(s.grpc, s.cloud)
 	s.served.Go(func() { _ = s.grpc.Serve(listener) })
 }
 
@@ -142,7 +150,7 @@ func (s *server) stop() {
 
 func newServer(t testing.TB) *server {
 	t.Helper()
-	s := &server{registry: &fakeRegistry{stored: map[string]int64{}}, address: "127.0.0.1:0"}
+	s := &server{registry: &fakeRegistry{stored: map[string]int64{}}, cloud: &fakeCloud{}, address: "127.0.0.1:0"}
 	s.start(t)
 	t.Cleanup(s.stop)
 	return s
@@ -311,4 +319,39 @@ func check(t testing.TB, err error) {
 
 func unavailable(context.Context, *registryv1.RecordHeartbeatsRequest) error {
 	return status.Error(codes.Unavailable, "down")
+}
+
+// metric is the value of one time series; empty if there is none.
+func (r *replica) metric(t testing.TB, series string) string {
+	t.Helper()
+	response, err := http.Get("http://" + r.at.Admin + "/metrics")
+	check(t, err)
+	defer http.DefaultClient.CloseIdleConnections()
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	check(t, err)
+	for line := range strings.Lines(string(text)) {
+		if value, found := strings.CutPrefix(line, series+" "); found {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// lockedBuffer is a log that may be read while it is written.
+type lockedBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(content []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(content)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
 }

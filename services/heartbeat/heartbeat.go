@@ -1,5 +1,5 @@
-// Package heartbeat hears agents: it consumes the shared subscription of the state topic and turns heartbeats into calls to
-// the registry. It stores nothing. Its public face is Config and Run.
+// Package heartbeat hears agents: it consumes the shared subscription of the state topic, is a control server that agents call
+// directly, and turns heartbeats into calls to the registry. It stores nothing. Its public face is Config and Run.
 package heartbeat
 
 import (
@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -35,6 +36,8 @@ type Config struct {
 	Registry grpcclient.Config       `config:"registry"`
 	Bus      servicebus.Config       `config:"bus"`
 	Ingest   IngestConfig            `config:"ingest"`
+	// Ingress makes this replica a control server; off without a name.
+	Ingress IngressConfig `config:"ingress"`
 
 	Logger *slog.Logger    `config:"-"`
 	Ready  func(Endpoints) `config:"-"` // called once when serving, with the bound addresses
@@ -51,8 +54,8 @@ type IngestConfig struct {
 	HoldTimeout time.Duration `config:"holdTimeout"`
 }
 
-// Endpoints are the bound addresses.
-type Endpoints struct{ GRPC, Admin string }
+// Endpoints are the bound addresses; those of the ingress are empty where it is off.
+type Endpoints struct{ GRPC, Admin, IngressGRPC, IngressREST string }
 
 // DefaultConfig listens on loopback and calls a registry there; only the bus must be set.
 func DefaultConfig() Config {
@@ -63,6 +66,7 @@ func DefaultConfig() Config {
 		Registry: grpcclient.Config{Target: "127.0.0.1:7410"},
 		Bus:      servicebus.DefaultConfig(),
 		Ingest:   IngestConfig{Batch: 500, Workers: 2, HoldTimeout: 15 * time.Second},
+		Ingress:  defaultIngress(),
 	}
 }
 
@@ -84,10 +88,11 @@ func (c Config) Validate() error {
 	if c.Ingest.HoldTimeout < time.Second || c.Ingest.HoldTimeout > 5*time.Minute {
 		problems.Add("ingest.holdTimeout", "must be 1s to 5m, is %s", c.Ingest.HoldTimeout)
 	}
+	c.Ingress.validate(&problems)
 	return problems.Err()
 }
 
-// stopGrace is how long a part may take to stop: a batch under way is recorded and settled first.
+// stopGrace is how long a part may take to stop: a batch under way is recorded and settled first, agents are told to go.
 const stopGrace = 25 * time.Second
 
 // Run consumes until the context ends.
@@ -113,11 +118,17 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	server, err := grpcserver.New(grpcserver.Options{Config: cfg.GRPC, Tokens: tokens, Policy: authn.Policy{}, Logger: cfg.Logger, Metrics: metrics})
+	server, err := grpcserver.New(grpcserver.Options{Config: cfg.GRPC, Tokens: tokens, Policy: authn.Policy{}, Logger: cfg.Logger, Metrics: faced(metrics, "grpc")})
 	if err != nil {
 		return err
 	}
+	defer server.Close()
 	health := &health{server: server, evidence: ingest.NewEvidence()}
+	control, err := newControlServer(ctx, cfg, conn, metrics, health)
+	if err != nil {
+		return err
+	}
+	defer control.close()
 	health.show()
 	admin, err := telemetry.NewAdmin(cfg.Admin, metrics, health.ready)
 	if err != nil {
@@ -130,18 +141,22 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	if cfg.Ready != nil {
-		cfg.Ready(Endpoints{GRPC: server.Addr(), Admin: admin.Addr()})
+		grpcAddr, restAddr := control.addresses()
+		cfg.Ready(Endpoints{GRPC: server.Addr(), Admin: admin.Addr(), IngressGRPC: grpcAddr, IngressREST: restAddr})
 	}
 	cfg.Logger.Info("consuming", "topic", cfg.Bus.Topics.State, "subscription", cfg.Bus.Subscriptions.State, "consumer", health.evidence.Consumer)
-	// They stop from the last to the first: not serving, then the ingest with all it holds, then what it needs.
-	return lifecycle.Run(ctx, cfg.Logger, stopGrace,
-		lifecycle.Part{Name: "admin", Run: admin.Run},
-		lifecycle.Part{Name: "tokens", Run: tokens.Run},
-		lifecycle.Part{Name: "grpc", Run: server.Run},
-		lifecycle.Part{Name: "prover", Run: prover.Run},
-		lifecycle.Part{Name: "ingest", Run: loop.Run},
-		lifecycle.Part{Name: "health", Run: health.untilDrain},
-	)
+	// They stop from the last to the first: not serving, then the control server, then the ingest with all it holds, then what it needs.
+	return lifecycle.Run(ctx, cfg.Logger, stopGrace, slices.Concat(
+		[]lifecycle.Part{
+			{Name: "admin", Run: admin.Run},
+			{Name: "tokens", Run: tokens.Run},
+			{Name: "grpc", Run: server.Run},
+			{Name: "prover", Run: prover.Run},
+			{Name: "ingest", Run: loop.Run},
+		},
+		control.parts(),
+		[]lifecycle.Part{{Name: "health", Run: health.untilDrain}},
+	)...)
 }
 
 // newIngest makes the loop that takes heartbeats from bus to registry, and the prover that shows it hears.
@@ -217,6 +232,7 @@ type health struct {
 	evidence *ingest.Evidence
 	registry atomic.Pointer[error]
 	draining atomic.Bool
+	ingress  func() error // why the control server does not do its work; nil where there is none
 }
 
 func (h *health) reported(err error) {
@@ -246,6 +262,9 @@ func (h *health) ready() error {
 		return errors.New("nothing was reported to the registry yet")
 	case *answered != nil:
 		return fmt.Errorf("the registry does not answer: %w", *answered)
+	}
+	if h.ingress != nil {
+		return errors.Join(h.evidence.Listening(), h.ingress())
 	}
 	return h.evidence.Listening()
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
+	"github.com/commandcenter/fleet/services/heartbeat/internal/record"
 	"github.com/commandcenter/fleet/services/internal/servicebus"
 )
 
@@ -18,7 +19,7 @@ const (
 	// queued is how many receives may wait for a worker. They gather into one batch, so that batches grow with the load.
 	queued = 4
 	// maxQueued is more than ever waits.
-	maxQueued = (queued + 1) * maxCallItems
+	maxQueued = (queued + 1) * record.MaxItems
 )
 
 // Source is the subscription; *servicebus.Consumer is one.
@@ -29,11 +30,6 @@ type Source interface {
 	LockDuration() time.Duration
 }
 
-// Registry is what is called; registryv1.AgentRegistryClient is one but for its options.
-type Registry interface {
-	RecordHeartbeats(ctx context.Context, request *registryv1.RecordHeartbeatsRequest) (*registryv1.RecordHeartbeatsResponse, error)
-}
-
 // Loop receives, records and settles.
 //
 //	receive ──► queue ──► workers: decode ──► record ──► settle
@@ -42,7 +38,7 @@ type Registry interface {
 // queued up meanwhile, so a batch is one heartbeat when idle and hundreds under load.
 type Loop struct {
 	Source   Source
-	Registry Registry
+	Registry record.Registry
 	Evidence *Evidence
 	Metrics  *Metrics
 	Logger   *slog.Logger
@@ -133,7 +129,7 @@ func (l *Loop) handle(ctx context.Context, deliveries []servicebus.Delivery) {
 	l.Metrics.Held.Add(float64(len(deliveries)))
 	defer l.Metrics.Held.Sub(float64(len(deliveries)))
 	items, canaries := l.sort(ctx, deliveries)
-	for _, part := range parts(items, maxCallItems, maxCallBytes) {
+	for _, part := range parts(items, record.MaxItems, record.MaxBytes) {
 		if settlesAfterStore {
 			l.settleNow(ctx, l.record(ctx, part))
 		} else {

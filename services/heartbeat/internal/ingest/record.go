@@ -4,20 +4,14 @@ import (
 	"context"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
+	"github.com/commandcenter/fleet/services/heartbeat/internal/record"
 	"github.com/commandcenter/fleet/services/internal/servicebus"
 )
 
 const (
-	// maxCallItems is the registry's limit; maxCallBytes keeps a call under its 8 MiB, whatever the size of the heartbeats,
-	// which are smaller in the call than as they came.
-	maxCallItems = 1000
-	maxCallBytes = 3 << 20
-	// recordTimeout bounds one call to the registry, lastTimeout one that begins at the stop.
-	recordTimeout, lastTimeout = 10 * time.Second, 3 * time.Second
 	// maxFailures in a row end a round: halving 1,000 down to one at fault takes 11.
 	maxFailures = 12
 	// proofsToBlame is how often a heartbeat fails by itself, while the registry takes others, before it is blamed.
@@ -60,7 +54,7 @@ func (l *Loop) record(ctx context.Context, part []item) []servicebus.Settlement 
 		}
 		groups = rest
 		items, _ := l.sort(ctx, more)
-		for _, part := range parts(items, maxCallItems, maxCallBytes) {
+		for _, part := range parts(items, record.MaxItems, record.MaxBytes) {
 			groups = append(groups, group{items: part})
 		}
 	}
@@ -81,15 +75,15 @@ func (l *Loop) round(ctx context.Context, groups []group) (settlements []service
 		}
 		failure = err
 		failures++
-		blamed := blameFor(status.Code(err))
+		blamed := record.BlameFor(err)
 		switch {
-		case blamed == nobody:
+		case blamed == record.Nobody:
 			failures = maxFailures
 			rest = append(rest, one)
 		case len(one.items) > 1:
 			middle := len(one.items) / 2
 			groups = append(groups, group{items: one.items[middle:]}, group{items: one.items[:middle]})
-		case blamed == culprit:
+		case blamed == record.Culprit:
 			settlements = append(settlements, refused(one.items[0], err))
 		default:
 			if one.tries++; l.takesAnother(ctx) {
@@ -122,66 +116,22 @@ func (l *Loop) takesAnother(ctx context.Context) bool {
 }
 
 func (l *Loop) call(ctx context.Context, items []item) ([]*registryv1.RecordedHeartbeat, error) {
-	request := &registryv1.RecordHeartbeatsRequest{Heartbeats: make([]*registryv1.ObservedHeartbeat, len(items))}
+	observed := make([]*registryv1.ObservedHeartbeat, len(items))
 	for i, one := range items {
-		request.Heartbeats[i] = one.observed
+		observed[i] = one.observed
 	}
-	timeout := recordTimeout
-	if ctx.Err() != nil {
-		timeout = lastTimeout
-	}
-	// A call that is under way is not cut off by a drain: its answer tells what may be settled.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
-	defer cancel()
-	began := time.Now()
-	answered, err := l.Registry.RecordHeartbeats(ctx, request)
-	l.Metrics.Registry.Observe(time.Since(began).Seconds())
-	if err == nil {
-		err = complete(answered.GetResults(), len(items))
-	}
+	recorder := record.Recorder{Registry: l.Registry, Duration: l.Metrics.Registry, Failures: l.Metrics.RegistryFailures}
+	results, err := recorder.Call(ctx, observed)
 	if err != nil {
-		l.Metrics.RegistryFailures.Inc()
 		return nil, err
 	}
-	for i, result := range answered.GetResults() {
+	for i, result := range results {
 		if result.GetResult() != registryv1.HeartbeatResult_HEARTBEAT_RESULT_INVALID {
 			l.good.Store(&item{observed: items[i].observed})
 			break
 		}
 	}
-	return answered.GetResults(), nil
-}
-
-// complete tells whether every heartbeat was answered. What was not is not settled.
-func complete(results []*registryv1.RecordedHeartbeat, items int) error {
-	if len(results) != items {
-		return status.Errorf(codes.Internal, "the registry answered %d of %d heartbeats", len(results), items)
-	}
-	for i, result := range results {
-		if result.GetResult() == registryv1.HeartbeatResult_HEARTBEAT_RESULT_UNSPECIFIED {
-			return status.Errorf(codes.Internal, "the registry did not say what became of heartbeat %d of %d", i+1, items)
-		}
-	}
-	return nil
-}
-
-// blame says what a failed call says of its heartbeats.
-type blame int
-
-const (
-	nobody  blame = iota // the registry cannot be reached, or is too busy
-	suspect              // it failed at its work: perhaps because of one of the heartbeats
-	culprit              // it says that the call itself is at fault
-)
-
-func blameFor(code codes.Code) blame {
-	switch code {
-	case codes.InvalidArgument, codes.OutOfRange:
-		return culprit
-	case codes.Internal, codes.Unknown, codes.DataLoss:
-		return suspect
-	}
-	return nobody
+	return results, nil
 }
 
 // parts cuts a batch so that none is too large for one call.

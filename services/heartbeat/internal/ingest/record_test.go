@@ -21,6 +21,7 @@ import (
 	"pgregory.net/rapid"
 
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
+	"github.com/commandcenter/fleet/services/heartbeat/internal/record"
 	"github.com/commandcenter/fleet/services/internal/servicebus"
 )
 
@@ -142,7 +143,7 @@ func (f registryFunc) RecordHeartbeats(_ context.Context, request *registryv1.Re
 
 var errShort = errors.New("answers too little")
 
-func newLoop(source Source, registry Registry) *Loop {
+func newLoop(source Source, registry record.Registry) *Loop {
 	return &Loop{
 		Source: source, Registry: registry, Evidence: NewEvidence(), Logger: slog.New(slog.DiscardHandler),
 		Metrics: NewMetrics(prometheus.NewRegistry(), func() int64 { return 0 }),
@@ -319,21 +320,6 @@ func TestI7_EachPoisonIsFoundAndNothingElse(t *testing.T) {
 			r.Fatal(wrong)
 		}
 	})
-}
-
-func TestBlame(t *testing.T) {
-	for code := codes.OK; code <= codes.Unauthenticated; code++ {
-		want := nobody
-		switch code {
-		case codes.InvalidArgument, codes.OutOfRange:
-			want = culprit
-		case codes.Internal, codes.Unknown, codes.DataLoss:
-			want = suspect
-		}
-		if got := blameFor(code); got != want {
-			t.Errorf("%s: %d", code, got)
-		}
-	}
 }
 
 func TestPartsKeepTheLimitsAndTheOrder(t *testing.T) {
