@@ -2,7 +2,6 @@ package operatorgateway
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -84,15 +83,7 @@ func (a *fakeAvailability) last() proto.Message {
 
 // etag checks one as the service does, and makes the next.
 func (a *fakeAvailability) etag(given string, now *string) error {
-	switch given {
-	case "":
-		return fault.New(fault.EtagRequired, "an etag is required").WithEtag(*now)
-	case *now:
-		a.changes++
-		*now = fmt.Sprintf("%c-%d", (*now)[0], a.changes)
-		return nil
-	}
-	return fault.New(fault.StaleEtag, "it was changed meanwhile").WithEtag(*now)
+	return advance(given, now, &a.changes)
 }
 
 // GetOverview has one banner.

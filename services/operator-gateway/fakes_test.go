@@ -30,6 +30,7 @@ type fakeRegistry struct {
 	registryv1.UnimplementedServerCatalogServer
 	addr   string
 	health *grpchealth.Server
+	cloud  *fakeCloud
 
 	mu      sync.Mutex
 	agents  map[string]*registryv1.Agent // by name in lower case
@@ -40,7 +41,7 @@ func startRegistry(t *testing.T, agents ...*registryv1.Agent) *fakeRegistry {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
-	r := &fakeRegistry{addr: listener.Addr().String(), health: grpchealth.NewServer(), agents: map[string]*registryv1.Agent{}}
+	r := &fakeRegistry{addr: listener.Addr().String(), health: grpchealth.NewServer(), cloud: newCloud(), agents: map[string]*registryv1.Agent{}}
 	for _, agent := range agents {
 		agent.Etag = "1-0"
 		r.agents[strings.ToLower(agent.GetName())] = agent
@@ -48,6 +49,7 @@ func startRegistry(t *testing.T, agents ...*registryv1.Agent) *fakeRegistry {
 	server := grpc.NewServer()
 	registryv1.RegisterAgentRegistryServer(server, r)
 	registryv1.RegisterServerCatalogServer(server, r)
+	registryv1.RegisterControlCloudServer(server, r.cloud)
 	healthv1.RegisterHealthServer(server, r.health)
 	r.serving(true)
 	go func() { _ = server.Serve(listener) }()
@@ -126,6 +128,40 @@ func (r *fakeRegistry) AcceptAgent(_ context.Context, request *registryv1.Accept
 func (r *fakeRegistry) RejectAgent(_ context.Context, request *registryv1.RejectAgentRequest) (*registryv1.RejectAgentResponse, error) {
 	agent, err := r.decide(request.GetName(), request.GetEtag(), request.GetActor(), registryv1.RegistrationState_REGISTRATION_STATE_REJECTED)
 	return &registryv1.RejectAgentResponse{Agent: agent}, err
+}
+
+// ResetToken forgets an agent's token, unless that was done.
+func (r *fakeRegistry) ResetToken(_ context.Context, request *registryv1.ResetTokenRequest) (*registryv1.ResetTokenResponse, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if strings.Contains(request.GetName(), "\x01") {
+		return nil, fault.Invalid("/name", "has control characters")
+	}
+	agent, err := r.find(request.GetName())
+	if err != nil {
+		return nil, err
+	}
+	if agent.GetClaimable() && request.GetEtag() == agent.GetEtag() {
+		return nil, fault.New(fault.AlreadyDecided, "it may be claimed already")
+	}
+	if err := advance(request.GetEtag(), &agent.Etag, &r.changes); err != nil {
+		return nil, err
+	}
+	agent.HasToken, agent.Claimable, agent.DecidedBy = false, true, request.GetActor()
+	return &registryv1.ResetTokenResponse{Agent: proto.CloneOf(agent)}, nil
+}
+
+// advance checks an etag as our services do, and makes the next.
+func advance(given string, now *string, changes *int) error {
+	switch given {
+	case "":
+		return fault.New(fault.EtagRequired, "an etag is required").WithEtag(*now)
+	case *now:
+		*changes++
+		*now = fmt.Sprintf("%c-%d", (*now)[0], *changes)
+		return nil
+	}
+	return fault.New(fault.StaleEtag, "it was changed meanwhile").WithEtag(*now)
 }
 
 // ClaimHttpVerifications has nothing due.

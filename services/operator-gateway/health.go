@@ -78,6 +78,7 @@ func (h *health) tell() {
 	defer h.telling.Unlock()
 	for _, service := range []string{
 		"", operatorv1.AgentOperations_ServiceDesc.ServiceName, operatorv1.AgentConfig_ServiceDesc.ServiceName, operatorv1.ServerConfig_ServiceDesc.ServiceName,
+		operatorv1.CloudConfig_ServiceDesc.ServiceName,
 	} {
 		h.server.SetServing(service, h.ready() == nil)
 	}

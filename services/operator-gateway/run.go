@@ -68,6 +68,7 @@ type work struct {
 	agents       *rpc.Agents
 	servers      *rpc.Servers
 	availability *rpc.Availability
+	cloud        *rpc.Cloud
 	stopping     chan struct{} // closed when the faces begin to drain
 }
 
@@ -98,6 +99,7 @@ func newWork(cfg Config, upstreams *upstreams, overBus busTransport, metrics pro
 		agents:       &rpc.Agents{Registry: registry, Verifier: verifier, Policy: policy, Logger: cfg.Logger},
 		servers:      &rpc.Servers{Registry: registry, Availability: availability, Logger: cfg.Logger},
 		availability: &rpc.Availability{Service: availability, Logger: cfg.Logger, Stopping: stopping},
+		cloud:        &rpc.Cloud{Registry: registry, Logger: cfg.Logger},
 	}, nil
 }
 
@@ -123,6 +125,7 @@ func (w *work) register(face grpc.ServiceRegistrar) {
 	operatorv1.RegisterAgentConfigServer(face, w.agents)
 	operatorv1.RegisterServerConfigServer(face, w.servers)
 	operatorv1.RegisterAvailabilityConfigServer(face, w.availability)
+	operatorv1.RegisterCloudConfigServer(face, w.cloud)
 }
 
 func serve(ctx context.Context, cfg Config, upstreams *upstreams, tokens *authn.Tokens, metrics *prometheus.Registry, work *work) error {

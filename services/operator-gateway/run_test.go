@@ -185,7 +185,11 @@ func TestReadyWhileTheRegistryServes(t *testing.T) {
 	health := healthv1.NewHealthClient(g.dial())
 	serving := func() bool {
 		answer, err := health.Check(t.Context(), &healthv1.HealthCheckRequest{Service: "commandcenter.operator.v1.AgentOperations"})
-		return err == nil && answer.GetStatus() == healthv1.HealthCheckResponse_SERVING
+		cloud, cloudErr := health.Check(t.Context(), &healthv1.HealthCheckRequest{Service: "commandcenter.operator.v1.CloudConfig"})
+		if err != nil || cloudErr != nil {
+			t.Fatal(err, cloudErr)
+		}
+		return answer.GetStatus() == healthv1.HealthCheckResponse_SERVING && cloud.GetStatus() == healthv1.HealthCheckResponse_SERVING
 	}
 	if !serving() || g.readyz() != 200 {
 		t.Fatal("not serving at first")

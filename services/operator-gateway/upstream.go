@@ -48,7 +48,10 @@ func (u *upstreams) close() {
 
 // asRegistry is the registry as work asks it.
 func (u *upstreams) asRegistry() rpc.Registry {
-	return rpc.Registry{Agents: registryv1.NewAgentRegistryClient(u.registry), Servers: registryv1.NewServerCatalogClient(u.registry)}
+	return rpc.Registry{
+		Agents: registryv1.NewAgentRegistryClient(u.registry), Servers: registryv1.NewServerCatalogClient(u.registry),
+		Cloud: registryv1.NewControlCloudClient(u.registry),
+	}
 }
 
 // asAvailability is the availability service, or what refuses in its place.

@@ -18,7 +18,6 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
-	contracts "github.com/commandcenter/fleet/proto"
 	availabilityv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/availability/v1"
 	operatorv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/operator/v1"
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
@@ -46,7 +45,7 @@ type Options struct {
 
 // NewHandler makes the REST handler.
 func NewHandler(ctx context.Context, options Options) (http.Handler, error) {
-	routes, err := readRoutes(contracts.OpenAPI)
+	routes, err := readRoutes(openAPI)
 	if err != nil {
 		return nil, err
 	}
@@ -75,6 +74,7 @@ func NewHandler(ctx context.Context, options Options) (http.Handler, error) {
 		operatorv1.RegisterAgentConfigHandlerClient(ctx, h.mux, operatorv1.NewAgentConfigClient(conn)),
 		operatorv1.RegisterServerConfigHandlerClient(ctx, h.mux, operatorv1.NewServerConfigClient(conn)),
 		operatorv1.RegisterAvailabilityConfigHandlerClient(ctx, h.mux, operatorv1.NewAvailabilityConfigClient(conn)),
+		operatorv1.RegisterCloudConfigHandlerClient(ctx, h.mux, operatorv1.NewCloudConfigClient(conn)),
 		h.mux.HandlePath(http.MethodPost, "/api/agents:batch", batch),
 		h.mux.HandlePath(http.MethodGet, "/api/availability:watch", watch),
 	} {
@@ -180,6 +180,10 @@ func respond(_ context.Context, w http.ResponseWriter, message proto.Message) er
 	case *registryv1.Agent:
 		etag = m.GetEtag()
 	case *registryv1.Server:
+		etag = m.GetEtag()
+	case *registryv1.ControlServer:
+		etag = m.GetEtag()
+	case *registryv1.AffinityGroup:
 		etag = m.GetEtag()
 	case *operatorv1.AcceptedAgent:
 		etag = m.GetAgent().GetEtag()

@@ -47,6 +47,9 @@ func TestAwkwardNamesArriveAsTheyAre(t *testing.T) {
 				{"GET", "/api/config/servers/" + segment, func() string { return last[*operatorv1.GetServerRequest](f).GetServer() }},
 				{"GET", "/api/availability/servers/" + segment, func() string { return last[*operatorv1.GetAvailabilityRequest](f).GetServer() }},
 				{"DELETE", "/api/config/servers/" + segment + "/maintenance", func() string { return last[*operatorv1.ClearMaintenanceRequest](f).GetServer() }},
+				{"PATCH", "/api/config/control-servers/" + segment, func() string { return last[*operatorv1.UpdateControlServerRequest](f).GetName() }},
+				{"PATCH", "/api/config/affinity-groups/" + segment, func() string { return last[*operatorv1.UpdateAffinityGroupRequest](f).GetGroup() }},
+				{"GET", "/api/config/agents/" + segment + "/failover-list", func() string { return last[*operatorv1.GetFailoverListRequest](f).GetAgent() }},
 				{"DELETE", "/api/config/servers/" + segment + "/maintenance-windows/7", func() string { return last[*operatorv1.DeleteMaintenanceWindowRequest](f).GetServer() }},
 			}
 			for _, call := range calls {
@@ -132,6 +135,7 @@ func TestI17_BadInputNamesTheFieldAndReachesNothing(t *testing.T) {
 	f := newFace(t, authn.Local())
 	const restart, accept, agents = "/api/agents/a/services/s/restart", "/api/config/agents/a:accept", "/api/config/agents"
 	const maintenance, windows, brake = "/api/config/servers/s/maintenance", "/api/config/servers/s/maintenance-windows", "/api/availability/brakes/HEARTBEAT_PATH_BUS"
+	const mode = "/api/config/control-servers/c/mode"
 	long := strings.Repeat("x", 129)
 	for _, row := range []struct {
 		name, method, path, body string
@@ -202,6 +206,18 @@ func TestI17_BadInputNamesTheFieldAndReachesNothing(t *testing.T) {
 		{"unknown field of a rule", "POST", windows, `{"reason": "r", "rule": {"every": "day"}}`, nil, 400, fault.InvalidArgument, "/rule/every"},
 		{"duration that is none", "POST", windows, `{"reason": "r", "rule": {"duration": "2h"}}`, nil, 400, fault.InvalidArgument, "/rule/duration"},
 		{"rule missing", "POST", windows, `{"reason": "r"}`, nil, 400, fault.InvalidArgument, "/rule"},
+		{"mode that is none", "PUT", mode, `{"mode": "MAINTENANCE"}`, nil, 400, fault.InvalidArgument, "/mode"},
+		{"mode without a meaning", "PUT", mode, `{"mode": 7}`, nil, 400, fault.InvalidArgument, "/mode"},
+		{"mode missing", "PUT", mode, `{"etag": "e"}`, nil, 400, fault.InvalidArgument, "/mode"},
+		{"control server of the path in the body", "PUT", mode, `{"mode": "CONTROL_SERVER_MODE_NORMAL", "name": "d"}`, nil, 400, fault.InvalidArgument, "/name"},
+		{"weight out of range", "PATCH", "/api/config/control-servers/c", `{"weight": 0}`, nil, 400, fault.InvalidArgument, "/weight"},
+		{"mode where it is not set", "PATCH", "/api/config/control-servers/c", `{"mode": "CONTROL_SERVER_MODE_NORMAL"}`, nil, 400, fault.InvalidArgument, "/mode"},
+		{"control server's name too long", "DELETE", "/api/config/control-servers/" + long, "", nil, 400, fault.InvalidArgument, "#/name"},
+		{"group without a name", "POST", "/api/config/affinity-groups", `{"agents": ["a"]}`, nil, 400, fault.InvalidArgument, "/name"},
+		{"group's new name empty", "PATCH", "/api/config/affinity-groups/g", `{"name": ""}`, nil, 400, fault.InvalidArgument, "/name"},
+		{"group's name too long in the path", "PATCH", "/api/config/affinity-groups/" + long, `{"name": "h"}`, nil, 400, fault.InvalidArgument, "#/group"},
+		{"events' page too large", "GET", "/api/config/partition-events?pageSize=1001", "", nil, 400, fault.InvalidArgument, "#/pageSize"},
+		{"route of the control servers", "POST", "/agent/v1/heartbeat", `{}`, nil, 404, fault.RouteNotFound, "-"},
 		{"unknown verdict", "GET", "/api/availability/servers?verdicts=DOWN", "", nil, 400, fault.InvalidArgument, "#/verdicts"},
 		{"filter of a watch", "GET", "/api/availability:watch?server=a", "", nil, 400, fault.InvalidArgument, "#/server"},
 		{"body of a watch", "GET", "/api/availability:watch", `{}`, nil, 400, fault.InvalidArgument, ""},
@@ -256,6 +272,7 @@ func TestAllowListsWhatThePathHas(t *testing.T) {
 		"/api/config/servers/a/maintenance": "DELETE, GET, HEAD, OPTIONS, PUT", "/api/config/servers/a/maintenance-windows/1": "DELETE, OPTIONS",
 		"/api/config/servers/a/maintenance-windows": "GET, HEAD, OPTIONS, POST", "/api/config/servers/a/maintenance-windows:preview": "OPTIONS, POST",
 		"/api/availability/brakes/HEARTBEAT_PATH_BUS": "OPTIONS, PUT", "/api/availability:watch": "GET, HEAD, OPTIONS", "/api/agents:batch": "OPTIONS, POST",
+		"/api/config/control-servers": "GET, HEAD, OPTIONS", "/api/config/control-servers/c": "DELETE, OPTIONS, PATCH", "/api/config/control-servers/c/mode": "OPTIONS, PUT",
 	} {
 		for _, method := range []string{"BREW", "OPTIONS"} {
 			if got := f.do(method, path, "").Header.Get("Allow"); got != want {
@@ -279,16 +296,13 @@ func TestHeadIsGetWithoutABody(t *testing.T) {
 
 func TestPagesSayWhereToLook(t *testing.T) {
 	f := newFace(t, authn.Local())
-	if answered := f.do("GET", "/", ""); answered.StatusCode != http.StatusOK || !strings.Contains(string(answered.body), "/openapi.json") || !strings.Contains(string(answered.body), "/api/availability/servers") || !strings.Contains(string(answered.body), "/maintenance") {
-		t.Errorf("/: %s %s", answered.Status, answered.body)
-	}
-	answered := f.do("GET", "/openapi.json", "")
-	var document struct {
-		Swagger string
-		Paths   map[string]any
-	}
-	if err := json.Unmarshal(answered.body, &document); err != nil || document.Swagger != "2.0" || len(document.Paths) < 20 {
-		t.Errorf("/openapi.json: %v, %d paths", err, len(document.Paths))
+	answered := f.do("GET", "/", "")
+	for _, want := range []string{
+		"/openapi.json", "/api/availability/servers", "/maintenance", "/api/config/control-servers", "/api/config/affinity-groups", "/api/config/partition-events",
+	} {
+		if answered.StatusCode != http.StatusOK || !strings.Contains(string(answered.body), want+" ") {
+			t.Errorf("/ does not name %s: %s %s", want, answered.Status, answered.body)
+		}
 	}
 }
 
@@ -305,6 +319,10 @@ func TestEtagTravelsAsHeaders(t *testing.T) {
 			return &registryv1.Server{Etag: "s-1"}, nil
 		case *operatorv1.GetMaintenanceRequest, *operatorv1.SetMaintenanceRequest, *operatorv1.ClearMaintenanceRequest:
 			return &availabilityv1.Maintenance{Manual: &availabilityv1.MaintenanceSwitch{Etag: "m-1"}}, nil
+		case *operatorv1.UpdateControlServerRequest, *operatorv1.SetControlServerModeRequest:
+			return &registryv1.ControlServer{Etag: "c-1"}, nil
+		case *operatorv1.UpdateAffinityGroupRequest, *operatorv1.CreateAffinityGroupRequest:
+			return &registryv1.AffinityGroup{Etag: "g-1"}, nil
 		case *operatorv1.OrderBrakeRequest:
 			return &availabilityv1.PathStatus{Etag: "b-1"}, nil
 		case *operatorv1.RemoveAgentRequest:
@@ -328,6 +346,16 @@ func TestEtagTravelsAsHeaders(t *testing.T) {
 	}
 	if got := f.do("PUT", "/api/availability/brakes/HEARTBEAT_PATH_BUS", `{"order": "BRAKE_ORDER_HOLD"}`, "If-Match", `"b-0"`).Header.Get("ETag"); got != `"b-1"` || len(seen) != 1 || seen[0] != `"b-0"` {
 		t.Errorf("the brake gives %s from %q", got, seen)
+	}
+	for _, row := range []struct{ method, path, body, want string }{
+		{"PATCH", "/api/config/control-servers/c", "", `"c-1"`},
+		{"PUT", "/api/config/control-servers/c/mode", `{"mode": "CONTROL_SERVER_MODE_MAINTENANCE"}`, `"c-1"`},
+		{"PATCH", "/api/config/affinity-groups/g", "", `"g-1"`},
+		{"POST", "/api/config/affinity-groups", `{"name": "g"}`, `"g-1"`},
+	} {
+		if got := f.do(row.method, row.path, row.body, "If-Match", `"e-0"`).Header.Get("ETag"); got != row.want || len(seen) != 1 || seen[0] != `"e-0"` {
+			t.Errorf("%s %s gives %s from %q", row.method, row.path, got, seen)
+		}
 	}
 	stale := f.do("DELETE", "/api/config/agents/a", "", "If-Match", `"7-1"`)
 	if stale.StatusCode != http.StatusPreconditionFailed || stale.problem.CurrentEtag != "7-9" || stale.Header.Get("ETag") != `"7-9"` || stale.problem.Agent != "BM-1" {

@@ -78,6 +78,7 @@ func newFace(t *testing.T, tokens *authn.Tokens) *face {
 	operatorv1.RegisterAgentConfigServer(behind, fakeAgents{face: f})
 	operatorv1.RegisterServerConfigServer(behind, fakeServers{face: f})
 	operatorv1.RegisterAvailabilityConfigServer(behind, fakeAvailability{face: f})
+	operatorv1.RegisterCloudConfigServer(behind, fakeCloud{face: f})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- behind.Run(ctx) }()
@@ -253,6 +254,10 @@ func (f fakeAgents) AcceptAgent(ctx context.Context, r *operatorv1.AcceptAgentRe
 
 func (f fakeAgents) BatchAcceptAgents(ctx context.Context, r *operatorv1.BatchAcceptAgentsRequest) (*operatorv1.BatchAcceptAgentsResponse, error) {
 	return note[operatorv1.BatchAcceptAgentsResponse](ctx, f.face, r)
+}
+
+func (f fakeAgents) ResetToken(ctx context.Context, r *operatorv1.ResetTokenRequest) (*registryv1.Agent, error) {
+	return note[registryv1.Agent](ctx, f.face, r)
 }
 
 func (f fakeAgents) RemoveAgent(ctx context.Context, r *operatorv1.RemoveAgentRequest) (*operatorv1.RemoveAgentResponse, error) {

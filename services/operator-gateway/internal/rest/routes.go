@@ -2,6 +2,7 @@ package rest
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -21,9 +22,31 @@ type route struct {
 	queried  []string // the methods that have query parameters
 }
 
+// openAPI describes the routes that are served here.
+var openAPI = operatorRoutes(contracts.OpenAPI)
+
+// operatorRoutes leaves out of a document the routes by which agents call control servers. One that cannot be read stays as it is:
+// readRoutes says what is wrong with it.
+func operatorRoutes(contract []byte) []byte {
+	var document, paths map[string]json.RawMessage
+	if json.Unmarshal(contract, &document) != nil || json.Unmarshal(document["paths"], &paths) != nil {
+		return contract
+	}
+	maps.DeleteFunc(paths, func(path string, _ json.RawMessage) bool { return !strings.HasPrefix(path, "/api/") })
+	var err error
+	if document["paths"], err = json.Marshal(paths); err != nil {
+		return contract
+	}
+	ours, err := json.Marshal(document)
+	if err != nil {
+		return contract
+	}
+	return ours
+}
+
 // pages are what is served beside the interface: where to look, and its description.
 var pages = map[string]struct{ kind, content string }{
-	"/openapi.json": {"application/json", string(contracts.OpenAPI)},
+	"/openapi.json": {"application/json", string(openAPI)},
 	"/": {"text/plain; charset=utf-8", `CommandCenter agent fleet
 
 /openapi.json                              this interface, for people and tools
@@ -34,6 +57,9 @@ var pages = map[string]struct{ kind, content string }{
 /api/config/agents                         every agent, to accept, reject and set up
 /api/config/servers                        the server catalog
 /api/config/servers/{server}/maintenance   take a server out of traffic, and put it back
+/api/config/control-servers                the control servers, and what is unusual about their cloud
+/api/config/affinity-groups                which agents prefer which control servers
+/api/config/partition-events               how and why agents were spread over control servers
 `},
 }
 

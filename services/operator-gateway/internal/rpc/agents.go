@@ -25,7 +25,7 @@ type Agents struct {
 
 // act is one change of an agent.
 func (s *Agents) act(does, agent string) act {
-	return act{logger: s.Logger, by: registryService, does: does, agent: agent}
+	return act{logger: s.Logger, by: registryService, does: does, agent: agent, fields: agentFields}
 }
 
 var freshness = map[string]registryv1.Freshness{
@@ -54,7 +54,9 @@ func (s *Agents) GetAgent(ctx context.Context, request *operatorv1.GetAgentReque
 
 // AddAgent adds an HTTP agent by hand.
 func (s *Agents) AddAgent(ctx context.Context, request *operatorv1.AddAgentRequest) (*operatorv1.AcceptedAgent, error) {
-	added, err := change(ctx, s.act("add agent", request.GetName()), s.Registry.Agents.AddAgent, &registryv1.AddAgentRequest{
+	what := s.act("add agent", request.GetName())
+	what.fields = nil // here our callers call the name so too
+	added, err := change(ctx, what, s.Registry.Agents.AddAgent, &registryv1.AddAgentRequest{
 		Name: request.GetName(), HttpBaseUrl: request.GetHttpBaseUrl(), CreateServer: newServer(request.GetCreateServer()), Actor: actor(ctx),
 	})
 	return &operatorv1.AcceptedAgent{Agent: added.GetAgent(), ServerCreated: added.GetServerCreated()}, err
@@ -145,6 +147,16 @@ func (s *Agents) ResolveIdentityConflict(ctx context.Context, request *operatorv
 	return resolved.GetAgent(), err
 }
 
+// ResetToken forgets the agent's token.
+func (s *Agents) ResetToken(ctx context.Context, request *operatorv1.ResetTokenRequest) (*registryv1.Agent, error) {
+	etag, err := etag(ctx, request.GetEtag())
+	if err != nil {
+		return nil, err
+	}
+	reset, err := change(ctx, s.act("reset token of agent", request.GetAgent()), s.Registry.Agents.ResetToken, &registryv1.ResetTokenRequest{Name: request.GetAgent(), Etag: etag, Actor: actor(ctx)})
+	return reset.GetAgent(), err
+}
+
 // VerifyHttp pings the agent's base URL and records what that showed.
 func (s *Agents) VerifyHttp(ctx context.Context, request *operatorv1.VerifyHttpRequest) (*operatorv1.VerifyHttpResponse, error) {
 	known, err := s.Registry.GetAgent(ctx, request.GetAgent())
@@ -172,5 +184,5 @@ func (s *Agents) VerifyHttp(ctx context.Context, request *operatorv1.VerifyHttpR
 // ListUrlProposals derives URLs from what the agent reported.
 func (s *Agents) ListUrlProposals(ctx context.Context, request *operatorv1.ListUrlProposalsRequest) (*operatorv1.ListUrlProposalsResponse, error) {
 	found, err := s.Registry.Agents.ListUrlProposals(ctx, &registryv1.ListUrlProposalsRequest{Name: request.GetAgent()})
-	return &operatorv1.ListUrlProposalsResponse{Proposals: found.GetProposals(), Reported: found.GetReported()}, registryService.read(renamed(err), request.GetAgent())
+	return &operatorv1.ListUrlProposalsResponse{Proposals: found.GetProposals(), Reported: found.GetReported()}, registryService.read(agentFields.of(err), request.GetAgent())
 }

@@ -23,13 +23,15 @@ type act struct {
 	logger *slog.Logger
 	by     upstream // who makes it
 	does   string
-	agent  string // empty where it is about something else, or about many agents
-	server string
+	fields renaming // of the fields that errors point at
+
+	// What it is about; all are empty where it is about something else, or about many agents.
+	agent, server, controlServer, group string
 }
 
 // String is the act in words.
 func (a act) String() string {
-	if subject := a.agent + a.server; subject != "" {
+	if subject := a.agent + a.server + a.controlServer + a.group; subject != "" {
 		return fmt.Sprintf("%s %q", a.does, subject)
 	}
 	return a.does
@@ -41,15 +43,18 @@ func change[Request, Response any](ctx context.Context, what act, call func(cont
 	defer cancel()
 	var reached peer.Peer // stays empty where no connection was found to send the request over
 	response, err := call(asking, request, grpc.Peer(&reached))
-	err = what.by.changed(err, what, reached.Addr != nil)
+	err = what.by.changed(what.fields.of(err), what, reached.Addr != nil)
 	audit(ctx, what, err)
 	return response, err
 }
 
-// audit writes the line of a decision: who did what to which agent or server, and how it ended.
+// audit writes the line of a decision: who did what to whom, and how it ended.
 func audit(ctx context.Context, what act, err error) {
 	outcome := "done"
-	attributes := []any{"principal", actor(ctx), "act", what.does, "agent", what.agent, "server", what.server, "request_id", grpcserver.RequestID(ctx)}
+	attributes := []any{
+		"principal", actor(ctx), "act", what.does, "agent", what.agent, "server", what.server, "control_server", what.controlServer, "group", what.group,
+		"request_id", grpcserver.RequestID(ctx),
+	}
 	if err != nil {
 		outcome = string(fault.From(err).Reason)
 		attributes = append(attributes, "error", err.Error())

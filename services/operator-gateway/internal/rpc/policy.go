@@ -12,11 +12,13 @@ const (
 	agents       = "/commandcenter.operator.v1.AgentConfig/"
 	servers      = "/commandcenter.operator.v1.ServerConfig/"
 	availability = "/commandcenter.operator.v1.AvailabilityConfig/"
+	cloud        = "/commandcenter.operator.v1.CloudConfig/"
 )
 
-// Policy says which role each method needs. A viewer reads; an operator makes agents act, decides about them, plans maintenance and,
-// since that cannot wait for morning, orders brakes; an admin also edits the server catalog, removes agents and resolves identity
-// conflicts. Each role includes the one before it.
+// Policy says which role each method needs. A viewer reads; an operator makes agents act, decides about them, plans maintenance, says how
+// agents are spread over control servers and, since that cannot wait for morning, orders brakes; an admin also edits the server catalog,
+// removes agents and control servers, and settles whose name it is: resolves identity conflicts and resets tokens. Each role includes
+// the one before it.
 func Policy() authn.Policy {
 	viewer, operator, admin := []authn.Role{authn.Viewer}, []authn.Role{authn.Operator}, []authn.Role{authn.Admin}
 	return authn.Policy{
@@ -48,6 +50,7 @@ func Policy() authn.Policy {
 		agents + "VerifyHttp":              operator,
 		agents + "RemoveAgent":             admin,
 		agents + "ResolveIdentityConflict": admin,
+		agents + "ResetToken":              admin,
 
 		servers + "ListServers":    viewer,
 		servers + "GetServer":      viewer,
@@ -67,6 +70,17 @@ func Policy() authn.Policy {
 		availability + "CreateMaintenanceWindow":  operator,
 		availability + "DeleteMaintenanceWindow":  operator,
 		availability + "OrderBrake":               operator,
+
+		cloud + "ListControlServers":   viewer,
+		cloud + "ListAffinityGroups":   viewer,
+		cloud + "GetFailoverList":      viewer,
+		cloud + "ListPartitionEvents":  viewer,
+		cloud + "SetControlServerMode": operator,
+		cloud + "UpdateControlServer":  operator,
+		cloud + "CreateAffinityGroup":  operator,
+		cloud + "UpdateAffinityGroup":  operator,
+		cloud + "DeleteAffinityGroup":  operator,
+		cloud + "RemoveControlServer":  admin,
 	}
 }
 

@@ -12,11 +12,12 @@ import (
 	"github.com/commandcenter/fleet/services/internal/authn"
 )
 
-// methods are all methods of the four services, from the contract itself.
+// methods are all methods of the services, from the contract itself.
 func methods() map[string]protoreflect.MethodDescriptor {
 	found := map[string]protoreflect.MethodDescriptor{}
 	for _, file := range []protoreflect.FileDescriptor{
 		operatorv1.File_commandcenter_operator_v1_operations_proto, operatorv1.File_commandcenter_operator_v1_config_proto, operatorv1.File_commandcenter_operator_v1_availability_proto,
+		operatorv1.File_commandcenter_operator_v1_cloud_proto,
 	} {
 		for i := range file.Services().Len() {
 			service := file.Services().Get(i)
@@ -31,8 +32,8 @@ func methods() map[string]protoreflect.MethodDescriptor {
 
 func TestNoMethodIsMissingFromThePolicy(t *testing.T) {
 	policy, known := Policy(), methods()
-	if len(known) != 44 {
-		t.Errorf("there are %d methods, not 44", len(known))
+	if len(known) != 55 {
+		t.Errorf("there are %d methods, not 55", len(known))
 	}
 	for name := range known {
 		if len(policy[name]) != 1 {
@@ -61,6 +62,19 @@ func TestViewersOnlyRead(t *testing.T) {
 			if policy.Allows(name, role) {
 				t.Errorf("%s is allowed to %q", name, role)
 			}
+		}
+	}
+}
+
+// What cannot be taken back by the next decision, or hands a name to another machine, takes an admin.
+func TestOfTheCloudAnOperatorDecidesAndAnAdminRemoves(t *testing.T) {
+	policy := Policy()
+	for name, byOperator := range map[string]bool{
+		cloud + "SetControlServerMode": true, cloud + "UpdateControlServer": true, cloud + "CreateAffinityGroup": true, cloud + "UpdateAffinityGroup": true,
+		cloud + "DeleteAffinityGroup": true, cloud + "RemoveControlServer": false, agents + "ResetToken": false,
+	} {
+		if policy.Allows(name, authn.Operator) != byOperator {
+			t.Errorf("%s: an operator may call it: %t", name, !byOperator)
 		}
 	}
 }

@@ -2,6 +2,8 @@ package rpc
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/fault"
@@ -11,12 +13,13 @@ import (
 type Registry struct {
 	Agents  registryv1.AgentRegistryClient
 	Servers registryv1.ServerCatalogClient
+	Cloud   registryv1.ControlCloudClient
 }
 
 // GetAgent reads one agent; what is wrong is said in our callers' terms.
 func (r Registry) GetAgent(ctx context.Context, name string) (*registryv1.GetAgentResponse, error) {
 	known, err := r.Agents.GetAgent(ctx, &registryv1.GetAgentRequest{Name: name})
-	return known, registryService.read(renamed(err), name)
+	return known, registryService.read(agentFields.of(err), name)
 }
 
 // RecordHttpVerification stores what a ping showed.
@@ -29,11 +32,27 @@ func (r Registry) ClaimHttpVerifications(ctx context.Context, request *registryv
 	return r.Agents.ClaimHttpVerifications(ctx, request)
 }
 
-// renamed points at the field that our callers fill in: what the registry calls name is agent to them.
-func renamed(err error) error {
+// renaming is what our callers call those fields that an upstream calls otherwise: its JSON pointers, with ours.
+type renaming map[string]string
+
+// agentFields is an agent's name, as the registry has it and as our callers do.
+var agentFields = renaming{"/name": "/agent"}
+
+// of points an error at the fields that our callers fill in.
+func (r renaming) of(err error) error {
 	found := fault.From(err)
-	if found == nil || len(found.Fields) != 1 || found.Fields[0].Pointer != "/name" {
+	if found == nil || !slices.ContainsFunc(found.Fields, func(field fault.Field) bool { return r[field.Pointer] != "" }) {
 		return err
 	}
-	return fault.Invalid("/agent", "%s", found.Fields[0].Detail)
+	ours := *found
+	ours.Fields = slices.Clone(found.Fields)
+	var words []string
+	for i, field := range found.Fields {
+		if pointer := r[field.Pointer]; pointer != "" {
+			ours.Fields[i].Pointer = pointer
+			words = append(words, field.Pointer+":", pointer+":")
+		}
+	}
+	ours.Detail = strings.NewReplacer(words...).Replace(found.Detail) // all at once, since one's new name may be another's old one
+	return &ours
 }

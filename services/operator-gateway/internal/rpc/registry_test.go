@@ -35,8 +35,13 @@ func (r silentRegistry) GetAgent(ctx context.Context, _ *registryv1.GetAgentRequ
 	return &registryv1.GetAgentResponse{}, r.reject(ctx)
 }
 
+func (r silentRegistry) AddAgent(ctx context.Context, _ *registryv1.AddAgentRequest) (*registryv1.AddAgentResponse, error) {
+	return &registryv1.AddAgentResponse{}, r.reject(ctx)
+}
+
 type setup struct {
 	agents *Agents
+	cloud  *Cloud
 	server *grpc.Server
 	audit  *bytes.Buffer
 	ctx    context.Context
@@ -57,7 +62,8 @@ func newSetup(t *testing.T, reject func(context.Context) error) *setup {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	s.agents = &Agents{Registry: Registry{Agents: registryv1.NewAgentRegistryClient(conn)}, Logger: slog.New(slog.NewTextHandler(s.audit, nil))}
+	registry, logger := Registry{Agents: registryv1.NewAgentRegistryClient(conn), Cloud: registryv1.NewControlCloudClient(conn)}, slog.New(slog.NewTextHandler(s.audit, nil))
+	s.agents, s.cloud = &Agents{Registry: registry, Logger: logger}, &Cloud{Registry: registry, Logger: logger}
 	s.ctx = authn.WithPrincipal(t.Context(), authn.Principal{Name: "alice"})
 	return s
 }
@@ -168,11 +174,18 @@ func TestAChangeOutlivesItsCaller(t *testing.T) {
 	}
 }
 
-// The registry's field is pointed at by the name that our callers know it by.
+// The registry's field is pointed at by the name that our callers know it by: an agent's is in the path, and that of a new one in the body.
 func TestI17_FieldsAreNamedAsCallersKnowThem(t *testing.T) {
 	s := newSetup(t, func(context.Context) error { return fault.Invalid("/name", "has control characters") })
-	_, err := s.agents.GetAgent(s.ctx, &operatorv1.GetAgentRequest{Agent: "a\x00"})
-	if found := fault.From(err); found == nil || len(found.Fields) != 1 || found.Fields[0].Pointer != "/agent" || strings.Contains(found.Detail, "/name") {
+	_, read := s.agents.GetAgent(s.ctx, &operatorv1.GetAgentRequest{Agent: "a\x00"})
+	_, change := s.agents.RejectAgent(s.ctx, &operatorv1.RejectAgentRequest{Agent: "a\x00"})
+	for _, err := range []error{read, change} {
+		if found := fault.From(err); found == nil || len(found.Fields) != 1 || found.Fields[0].Pointer != "/agent" || strings.Contains(found.Detail, "/name") {
+			t.Errorf("%v", err)
+		}
+	}
+	_, err := s.agents.AddAgent(s.ctx, &operatorv1.AddAgentRequest{Name: "a\x00"})
+	if found := fault.From(err); found == nil || len(found.Fields) != 1 || found.Fields[0].Pointer != "/name" {
 		t.Errorf("%v", err)
 	}
 }
