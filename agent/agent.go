@@ -10,13 +10,15 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/commandcenter/fleet/agent/host"
 	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
 )
 
-// Config of an agent. Name, Host and at least one of Bus and HTTP are required.
+// Config of an agent. Name, Host and at least one of Bus and HTTP are required. Heartbeats go over Bus, or else to the Cloud; an agent
+// that has neither sends none.
 type Config struct {
 	// Name is the agent's identity: 1 to 128 characters, none of them control characters. It is compared
 	// case-insensitively, and reported in this spelling.
@@ -35,6 +37,14 @@ type Config struct {
 	CommandSubscription string
 	// HTTP serves commands over HTTP; nil: not.
 	HTTP *HTTPConfig
+	// Cloud is the control servers; nil: none. Without Bus the agent is a direct one: it sends its heartbeats to them, to one at a time,
+	// in the order of the list that they give it. With Bus it only asks for that list, and keeps it to fall back to. Agents of one
+	// process may share it. The caller closes it, after Run has returned.
+	Cloud *Cloud
+	// StateDir is a folder, which must exist, for what an agent with a Cloud must know after a restart: its token, by which the control
+	// plane knows it, and its list. It is for one agent alone. Empty: they are in memory only, so that a direct agent is another machine
+	// after a restart, and is refused until an operator resets the token of its name.
+	StateDir string
 	// JournalPath is the file that remembers commands beyond a restart, beside which a lock and, for moments, a copy are
 	// kept (.lock, .new). Its folder must exist; one process at a time has it, and one agent. Writes are on disk before
 	// they are started; while they can't be, they are refused. Empty: writes are remembered for an hour, and only by this
@@ -46,6 +56,8 @@ type Config struct {
 	JournalKept time.Duration
 	// Heartbeat says how often; the zero value is good.
 	Heartbeat HeartbeatConfig
+	// Failover says how control servers are called; the zero value is good.
+	Failover FailoverConfig
 	// Commands bounds what is run; the zero value is good.
 	Commands CommandConfig
 	// Logger; default none.
@@ -77,6 +89,7 @@ type CommandConfig struct {
 func (c Config) withDefaults() Config {
 	standard(&c.Heartbeat.Interval, 30*time.Second)
 	standard(&c.Heartbeat.BindingsInterval, max(10*time.Minute, c.Heartbeat.Interval))
+	c.Failover = c.Failover.withDefaults()
 	standard(&c.JournalKept, 24*time.Hour)
 	standard(&c.Commands.ReadTimeout, 30*time.Second)
 	standard(&c.Commands.WriteTimeout, 5*time.Minute)
@@ -124,6 +137,12 @@ func (c Config) validate() error {
 	if c.CommandSubscription != "" && c.Bus == nil {
 		bad("CommandSubscription", "needs Bus")
 	}
+	if c.StateDir != "" && c.Cloud == nil {
+		bad("StateDir", "needs Cloud: what other agents must know is in the journal")
+	}
+	if c.Cloud != nil {
+		problems = append(problems, c.Failover.validate(c.Cloud.cfg.Registration, c.Heartbeat.Interval))
+	}
 	if d := c.Heartbeat.Interval; d < 100*time.Millisecond || d > time.Hour {
 		bad("Heartbeat.Interval", "%s is not within 100ms to 1h", d)
 	}
@@ -149,17 +168,19 @@ func (c Config) validate() error {
 
 // Agent is one agent.
 type Agent struct {
-	cfg      Config
-	bootID   string
-	executor *executor
-	counters counters
-	listener net.Listener  // nil without HTTP
-	ready    chan struct{} // closed once commands are taken on every transport configured
+	cfg        Config
+	bootID     string
+	executor   *executor
+	counters   counters
+	listener   net.Listener           // nil without HTTP
+	membership *membership            // nil without Cloud
+	works      atomic.Pointer[string] // name of the control server worked with
+	ready      chan struct{}          // closed once commands are taken on every transport configured
 }
 
-// New makes an agent, opens its journal, and listens if it serves HTTP; Run must follow, once. Errors are those of the
-// configuration, all of them, naming the fields; that the HTTP address can't be listened on; and that the journal is
-// another process's, can't be read, or is damaged, with the file and the byte.
+// New makes an agent, opens its state and its journal, and listens if it serves HTTP; Run must follow, once. Errors are those
+// of the configuration, all of them, naming the fields; that the HTTP address can't be listened on; that the token is damaged or
+// can't be kept; and that the journal is another process's, can't be read, or is damaged, with the file and the byte.
 func New(cfg Config) (*Agent, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -170,21 +191,36 @@ func New(cfg Config) (*Agent, error) {
 		return nil, fmt.Errorf("agent: no random boot id: %w", err)
 	}
 	a := &Agent{cfg: cfg, bootID: hex.EncodeToString(boot), ready: make(chan struct{})}
-	if cfg.HTTP != nil {
-		var err error
-		if a.listener, err = cfg.HTTP.listen(); err != nil {
-			return nil, err
-		}
-	}
-	j, err := openJournal(cfg)
-	if err != nil {
+	if err := a.open(); err != nil {
 		if a.listener != nil {
 			a.listener.Close()
 		}
-		return nil, err
+		return nil, errors.Join(err, a.membership.close())
 	}
-	a.executor = newExecutor(cfg, j, &a.counters)
 	return a, nil
+}
+
+// open what the agent needs from its machine.
+func (a *Agent) open() (err error) {
+	if a.cfg.HTTP != nil {
+		if a.listener, err = a.cfg.HTTP.listen(); err != nil {
+			return err
+		}
+	}
+	if a.cfg.Cloud != nil {
+		if a.membership, err = openMembership(a.cfg.StateDir, a.direct()); err != nil {
+			return err
+		}
+		if err = a.checkEnrolment(); err != nil {
+			return err
+		}
+	}
+	j, err := openJournal(a.cfg)
+	if err != nil {
+		return err
+	}
+	a.executor = newExecutor(a.cfg, j, &a.counters)
+	return nil
 }
 
 func openJournal(cfg Config) (journal, error) {
@@ -195,8 +231,8 @@ func openJournal(cfg Config) (journal, error) {
 }
 
 // Run is the agent's life, until the context ends. It then refuses new commands, gives running ones the grace to
-// finish, and returns nil. An error means that HTTP broke down. A bus that can't be reached is no error: it is tried
-// until it can.
+// finish, and returns nil. An error means that HTTP broke down. A bus or control servers that can't be reached are no error: they
+// are tried until they can.
 func (a *Agent) Run(ctx context.Context) error {
 	// The transports outlive ctx by the time that draining takes, so that it is they who refuse.
 	transports, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -211,6 +247,9 @@ func (a *Agent) Run(ctx context.Context) error {
 			broken = a.serveHTTP(transports)
 			end(broken)
 		})
+	}
+	if a.cfg.Cloud != nil {
+		running.Go(func() { a.follow(ctx) })
 	}
 	if a.cfg.Bus != nil {
 		running.Go(func() { a.heartbeats(ctx) })
@@ -230,6 +269,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	running.Wait()
 	if err := a.executor.journal.close(); err != nil {
 		a.cfg.Logger.Warn("the journal could not be closed", "error", err)
+	}
+	if err := a.membership.close(); err != nil {
+		a.cfg.Logger.Warn("the state could not be closed", "error", err)
 	}
 	return broken
 }
@@ -255,6 +297,14 @@ func (a *Agent) HTTPBaseURL() string {
 
 // BootID is this start's random id.
 func (a *Agent) BootID() string { return a.bootID }
+
+// ControlServer is the name of the control server that a direct agent works with; empty: none, it looks for one.
+func (a *Agent) ControlServer() string {
+	if name := a.works.Load(); name != nil {
+		return *name
+	}
+	return ""
+}
 
 // Stats are the agent's counts since it was made.
 func (a *Agent) Stats() Stats { return a.counters.stats() }

@@ -24,9 +24,20 @@
 //
 // When it stops, an agent refuses new commands, and finishes those that run within a grace.
 //
+// # Control servers
+//
+// An agent that is not on Service Bus may be heard by control servers instead (Config.Cloud). It makes a token, keeps it on disk, and
+// registers with any of them; that gives it a list, which it also keeps. It sends its heartbeats to the first of the list, its primary.
+// When that fails, it goes down the list; it looks at its primary now and then, and returns once that did well for a while. Who is busy
+// is waited for, who drains is left. An agent that is refused says so in the log and in its Stats, and asks again now and then. Commands
+// come over HTTP all the while. An agent on Service Bus that has a Cloud, too, keeps a list to fall back to.
+//
 // # How it is built
 //
 // heartbeat.go makes and sends heartbeats. session.go (Service Bus) and http.go take commands in; both give them to
 // the executor of command.go, which checks them (check.go), asks the journal whether they are new (journal.go in memory,
 // durable.go and journalfile.go on disk), and runs them on the host (operation.go, restart.go). bus.go holds the connections, which any number of agents may share.
+//
+// failover.go has done what the state machine of internal/failover says, whose times failoverconfig.go has; ingress.go calls control
+// servers and reads their answers, over the connections of cloud.go; membership.go is what is kept on disk.
 package agent

@@ -20,8 +20,8 @@ import (
 	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
 )
 
-// disk is where a journal of a test lives: what was written and not synced is lost when the machine dies.
-type disk struct {
+// journalDisk is where a journal of a test lives: what was written and not synced is lost when the machine dies.
+type journalDisk struct {
 	room     int           // bytes that it takes; below 0: any number
 	failSync string        // files whose path ends so can't be synced; empty: all can
 	slow     time.Duration // that a sync takes
@@ -34,9 +34,9 @@ type stored struct {
 	synced int64 // bytes
 }
 
-func (d *disk) takesAll() bool { return d.room < 0 && d.failSync == "" }
+func (d *journalDisk) takesAll() bool { return d.room < 0 && d.failSync == "" }
 
-func (d *disk) open(path string, flag int) (file, error) {
+func (d *journalDisk) open(path string, flag int) (file, error) {
 	f, err := openFile(path, flag)
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (d *disk) open(path string, flag int) (file, error) {
 	return &diskFile{f.(*os.File), d, s}, nil
 }
 
-func (d *disk) find(info os.FileInfo) *stored {
+func (d *journalDisk) find(info os.FileInfo) *stored {
 	for _, s := range d.files {
 		if os.SameFile(s.file, info) {
 			return s
@@ -64,7 +64,7 @@ func (d *disk) find(info os.FileInfo) *stored {
 }
 
 // lose takes from a file what was not synced.
-func (d *disk) lose(path string) {
+func (d *journalDisk) lose(path string) {
 	if info, err := os.Stat(path); err == nil {
 		if s := d.find(info); s != nil && s.synced < info.Size() {
 			_ = os.Truncate(path, s.synced)
@@ -74,7 +74,7 @@ func (d *disk) lose(path string) {
 
 type diskFile struct {
 	*os.File
-	disk   *disk
+	disk   *journalDisk
 	stored *stored
 }
 
@@ -112,10 +112,10 @@ func journalConfig(path string) Config {
 // mortal is a journal on a machine that may die.
 type mortal struct {
 	*durable
-	disk *disk
+	disk *journalDisk
 }
 
-func openOn(t *testing.T, path string, d *disk) *mortal {
+func openOn(t *testing.T, path string, d *journalDisk) *mortal {
 	t.Helper()
 	j, err := openDurable(journalConfig(path), d.open)
 	if err != nil {
@@ -137,7 +137,7 @@ func life(t *testing.T, m *machine, path string) *executor {
 	t.Helper()
 	cfg := journalConfig(path)
 	cfg.Host = m
-	e := newExecutor(cfg, openOn(t, path, &disk{room: -1}), &counters{})
+	e := newExecutor(cfg, openOn(t, path, &journalDisk{room: -1}), &counters{})
 	t.Cleanup(e.stopWork)
 	return e
 }
@@ -250,7 +250,7 @@ func TestI5_ASettlementThatTookTheBudgetStartsNothing(t *testing.T) {
 // written is a journal of three commands: one that ended, one that was begun, and one that was begun last.
 func written(t *testing.T) (data []byte, commands []*agentv1.Command, ends []int) {
 	path := newPath(t)
-	j := openOn(t, path, &disk{room: -1})
+	j := openOn(t, path, &journalDisk{room: -1})
 	for i := range 3 {
 		cmd := command(startService("Spooler"))
 		r, mine, err := j.begin(cmd, true, time.Now())
@@ -279,7 +279,7 @@ func TestI3_AFileCutAnywhereKnowsAllThatWasOnDisk(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 2 { // what was cut off stays off
-				j, err := openDurable(journalConfig(path), (&disk{room: -1}).open)
+				j, err := openDurable(journalConfig(path), (&journalDisk{room: -1}).open)
 				if err != nil {
 					t.Fatalf("cut at %d: %v", cut, err)
 				}
@@ -319,7 +319,7 @@ func TestI3_ADamagedFileIsNotTrusted(t *testing.T) {
 
 func TestI3_AFullDiskRunsNothingAndReadsGoOn(t *testing.T) {
 	for room := 0; room < 1500; room += 7 {
-		path, m, d := newPath(t), quick(), &disk{room: room}
+		path, m, d := newPath(t), quick(), &journalDisk{room: room}
 		cfg := journalConfig(path)
 		cfg.Host = m
 		j := openOn(t, path, d)
@@ -362,7 +362,7 @@ func TestI3_AFullDiskRunsNothingAndReadsGoOn(t *testing.T) {
 
 func TestI3_WhatCanNotBeSyncedRunsNothing(t *testing.T) {
 	for _, failing := range []string{"journal", ".new"} {
-		path, m, d := newPath(t), quick(), &disk{room: -1}
+		path, m, d := newPath(t), quick(), &journalDisk{room: -1}
 		cfg := journalConfig(path)
 		cfg.Host = m
 		j := openOn(t, path, d)
@@ -395,7 +395,7 @@ func TestI3_WhatCanNotBeSyncedRunsNothing(t *testing.T) {
 
 // A compacted file takes the old one's place only when it is on disk.
 func TestI3_ACompactedFileIsOnDisk(t *testing.T) {
-	path, d := newPath(t), &disk{room: -1}
+	path, d := newPath(t), &journalDisk{room: -1}
 	j := openOn(t, path, d)
 	cmd := command(startService("Spooler"))
 	if _, _, err := j.begin(cmd, true, time.Now()); err != nil {
@@ -413,7 +413,7 @@ func TestI3_ACompactedFileIsOnDisk(t *testing.T) {
 func TestI5_ASlowDiskStartsNothingLate(t *testing.T) {
 	for _, slow := range []time.Duration{time.Second, 2600 * time.Millisecond, 15 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			path, m, d := newPath(t), quick(), &disk{room: -1}
+			path, m, d := newPath(t), quick(), &journalDisk{room: -1}
 			cfg := journalConfig(path)
 			cfg.Host = m
 			e := newExecutor(cfg, openOn(t, path, d), &counters{})
@@ -452,7 +452,7 @@ func TestI5_ASlowSettlementStartsNothingLate(t *testing.T) {
 
 func TestAJournalIsOneProcess(t *testing.T) {
 	path := newPath(t)
-	j := openOn(t, path, &disk{room: -1})
+	j := openOn(t, path, &journalDisk{room: -1})
 	if _, err := openDurable(journalConfig(path), openFile); err == nil || !strings.Contains(err.Error(), path) {
 		t.Fatalf("a second one got it: %v", err)
 	}
@@ -461,12 +461,12 @@ func TestAJournalIsOneProcess(t *testing.T) {
 	if err == nil {
 		t.Errorf("a closed journal took a command: %v %t", r, mine)
 	}
-	openOn(t, path, &disk{room: -1})
+	openOn(t, path, &journalDisk{room: -1})
 }
 
 func TestTheFileIsPrunedAndBounded(t *testing.T) {
 	path := newPath(t)
-	j := openOn(t, path, &disk{room: -1})
+	j := openOn(t, path, &journalDisk{room: -1})
 	now := time.Now()
 	write := func(at time.Time, message string) string {
 		cmd := command(startService("Spooler"))
@@ -506,13 +506,13 @@ func TestTheFileIsPrunedAndBounded(t *testing.T) {
 func TestI3_ARestartTrustsNoClock(t *testing.T) {
 	for _, off := range []time.Duration{-10000 * time.Hour, -25 * time.Hour, 0, 10000 * time.Hour} {
 		path := newPath(t)
-		j := openOn(t, path, &disk{room: -1})
+		j := openOn(t, path, &journalDisk{room: -1})
 		cmd := command(startService("Spooler"))
 		if _, _, err := j.begin(cmd, true, time.Now().Add(off)); err != nil {
 			t.Fatal(err)
 		}
 		j.kill()
-		j = openOn(t, path, &disk{room: -1})
+		j = openOn(t, path, &journalDisk{room: -1})
 		now := time.Now()
 		if j.lookup(cmd.GetCommandId(), now.Add(59*time.Minute)) == nil || j.lookup(cmd.GetCommandId(), now.Add(24*time.Hour)) != nil {
 			t.Errorf("with a clock %s off it is not known for an hour, or for more than a day", off)
@@ -532,7 +532,7 @@ type model struct {
 func TestI3_NoHistoryRunsACommandTwice(t *testing.T) {
 	for seed := range uint64(150) {
 		random := rand.New(rand.NewPCG(seed, 3))
-		path, d := newPath(t), &disk{room: -1}
+		path, d := newPath(t), &journalDisk{room: -1}
 		j := openOn(t, path, d)
 		models := map[string]*model{}
 		var ids []string
@@ -579,7 +579,7 @@ func TestI3_NoHistoryRunsACommandTwice(t *testing.T) {
 }
 
 // deliver brings a command to the journal, as either transport does, and dies now and then.
-func deliver(j *mortal, commandID string, m *model, random *rand.Rand, d *disk, crash func()) (problem string) {
+func deliver(j *mortal, commandID string, m *model, random *rand.Rand, d *journalDisk, crash func()) (problem string) {
 	r, mine, err := j.begin(command(id(commandID), startService("Spooler")), true, time.Now())
 	switch {
 	case err != nil:

@@ -53,12 +53,8 @@ func (p *pulse) beat(ctx context.Context) {
 	now := time.Now()
 	sending, cancel := context.WithTimeout(ctx, max(a.cfg.Heartbeat.Interval, sendTimeout))
 	defer cancel()
-	bindings := p.bindings(sending)
-	if !bindingsDue(bindings, p.sent, now.Sub(p.sentAt), a.cfg.Heartbeat.BindingsInterval) {
-		bindings = nil
-	}
-	p.sequence++
-	err := p.send(sending, a.heartbeat(p.sequence, now, bindings))
+	next := p.next(sending, now)
+	err := p.send(sending, next)
 	if ctx.Err() != nil {
 		return // the agent stops
 	}
@@ -75,8 +71,24 @@ func (p *pulse) beat(ctx context.Context) {
 		a.cfg.Logger.Info("heartbeats reach the bus again")
 	}
 	p.failing = false
-	if bindings != nil {
-		p.sent, p.sentAt = bindings, now
+	p.delivered(next, now)
+}
+
+// next is the heartbeat that is due.
+func (p *pulse) next(ctx context.Context, now time.Time) *agentv1.Heartbeat {
+	bindings := p.bindings(ctx)
+	if !bindingsDue(bindings, p.sent, now.Sub(p.sentAt), p.agent.cfg.Heartbeat.BindingsInterval) {
+		bindings = nil
+	}
+	p.sequence++
+	return p.agent.heartbeat(p.sequence, now, bindings)
+}
+
+// delivered is the heartbeat that was made then: bindings that came with it need not be repeated. Before, they have to, since nobody
+// knows whether they arrived.
+func (p *pulse) delivered(h *agentv1.Heartbeat, madeAt time.Time) {
+	if h.GetIisBindings() != nil {
+		p.sent, p.sentAt = h.GetIisBindings(), madeAt
 	}
 }
 

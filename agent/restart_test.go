@@ -264,7 +264,7 @@ func TestARestartOfTheAgentThatDoesNotHappenHasFailed(t *testing.T) {
 }
 
 func TestI3_ARestartThatCanNotBeRecordedIsNotDone(t *testing.T) {
-	path, d := newPath(t), &disk{room: -1}
+	path, d := newPath(t), &journalDisk{room: -1}
 	m := newMachine(simulated.Options{AgentService: ownService, RestartAgent: func() { t.Error("it was done") }})
 	cfg := journalConfig(path)
 	cfg.Host = m

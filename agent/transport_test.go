@@ -737,7 +737,7 @@ func TestAnAgentEndsThoughItsHostHeedsNoContext(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("it does not end")
 	}
-	openOn(t, path, &disk{room: -1}) // it is nobody's
+	openOn(t, path, &journalDisk{room: -1}) // it is nobody's
 	close(host.free)
 	expect(t, g.reply(), succeeded, noReason)
 	g.within(func(ctx context.Context) { _ = bus.Close(ctx) })

@@ -30,7 +30,7 @@ func (f *Fleet) Agent(name string) (*agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m.agent, nil
+	return m.present(), nil
 }
 
 // Host is the machine of that agent.
@@ -48,10 +48,10 @@ func (f *Fleet) HTTPBaseURL(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if m.agent.HTTPBaseURL() == "" {
+	if m.present().HTTPBaseURL() == "" {
 		return "", fmt.Errorf("fleet: agent %q does not serve HTTP", name)
 	}
-	return m.agent.HTTPBaseURL(), nil
+	return m.present().HTTPBaseURL(), nil
 }
 
 // HTTPCommands is how many commands came to the agent over HTTP, whatever became of them.
@@ -60,7 +60,26 @@ func (f *Fleet) HTTPCommands(name string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return int(m.agent.Stats().HTTPCommands), nil
+	return int(m.present().Stats().HTTPCommands), nil
+}
+
+// ControlServer is the name of the control server that a Direct agent works with; empty: none, it looks for one.
+func (f *Fleet) ControlServer(name string) (string, error) {
+	m, err := f.member(name)
+	if err != nil {
+		return "", err
+	}
+	return m.present().ControlServer(), nil
+}
+
+// Restart ends an agent, in order, and starts it anew where it was: on the same address, with its folders. What it only had in memory
+// is gone.
+func (f *Fleet) Restart(name string) error {
+	m, err := f.member(name)
+	if err != nil {
+		return err
+	}
+	return m.restart(f.running)
 }
 
 // Silence stops an agent's heartbeats. Commands are still taken.

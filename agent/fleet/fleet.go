@@ -1,13 +1,15 @@
-// Package fleet runs many simulated agents in one process, over one shared bus, for demonstrations, tests and load.
+// Package fleet runs many simulated agents in one process, over shared connections, for demonstrations, tests and load.
 // They are real agents of the SDK; only their machines are simulated.
 package fleet
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,7 +20,7 @@ import (
 	"github.com/commandcenter/fleet/agent/host/simulated"
 )
 
-// Agent is one member of a fleet. It is on Service Bus, where it sends heartbeats, or on HTTP, or on both.
+// Agent is one member of a fleet. It takes commands on Service Bus, or on HTTP, or on both.
 type Agent struct {
 	// Name, unique in the fleet but for case.
 	Name string
@@ -26,6 +28,9 @@ type Agent struct {
 	ServiceBus bool
 	// HTTP: it serves commands there. On HTTP alone it sends no heartbeats.
 	HTTP bool
+	// Direct: it sends its heartbeats to control servers, and needs HTTP to take commands. With ServiceBus it sends them there, and only
+	// asks control servers for its failover list.
+	Direct bool
 	// Listen is the HTTP address; default "127.0.0.1:0", a free port.
 	Listen string
 	// Silent: it sends no heartbeat until Wake.
@@ -48,7 +53,17 @@ type Config struct {
 	Agents []Agent
 	// ConnectionString of the Service Bus namespace that the agents on Service Bus use, a secret.
 	ConnectionString string
-	// AgentsPerConnection that receive over one Service Bus connection, 1 to 200; default 50.
+	// ControlServers are the endpoints that Direct agents register with, host:port; and EnrolmentKeyFile holds the key for that.
+	ControlServers   []string
+	EnrolmentKeyFile string
+	// ControlServerTLS of the calls to control servers; nil: they are called in plain text.
+	ControlServerTLS *tls.Config
+	// Failover says how Direct agents call them; the zero value is good.
+	Failover agent.FailoverConfig
+	// StateDir is a folder, which must exist, for a folder per Direct agent with its token and list; empty: they are in memory, so that a
+	// restarted one is another machine to the control plane.
+	StateDir string
+	// AgentsPerConnection that receive over one Service Bus connection, or share one to a control server, 1 to 200; default 50.
 	AgentsPerConnection int
 	// HeartbeatInterval; default 30 s.
 	HeartbeatInterval time.Duration
@@ -68,20 +83,15 @@ type Config struct {
 
 // Fleet is running agents. Its methods are safe for concurrent use; names are compared case-insensitively.
 type Fleet struct {
-	bus     *agent.Bus // nil if no member uses one
+	bus     *agent.Bus   // nil if no member uses one
+	cloud   *agent.Cloud // nil if no member uses one
 	members map[string]*member
 	names   []string // in the order of Config.Agents
+	running context.Context
 	stop    context.CancelFunc
-	running sync.WaitGroup
 
 	mu       sync.Mutex
 	problems []error // of agents that ended before they were told to
-}
-
-type member struct {
-	agent  *agent.Agent
-	host   *simulated.Host
-	faults *agent.Faults
 }
 
 // Start makes the agents and runs them until Close, or until the context ends; Close is needed either way. It returns
@@ -90,36 +100,67 @@ func Start(ctx context.Context, cfg Config) (*Fleet, error) {
 	if len(cfg.Agents) == 0 {
 		return nil, errors.New("fleet config: Agents: at least one is required")
 	}
-	ctx, stop := context.WithCancel(ctx)
-	f := &Fleet{members: map[string]*member{}, stop: stop}
-	if slices.ContainsFunc(cfg.Agents, func(a Agent) bool { return a.ServiceBus }) {
-		var err error
-		f.bus, err = agent.NewBus(agent.BusConfig{ConnectionString: cfg.ConnectionString, AgentsPerConnection: cfg.AgentsPerConnection})
-		if err != nil {
-			stop()
-			return nil, err
-		}
+	f := &Fleet{members: map[string]*member{}}
+	f.running, f.stop = context.WithCancel(ctx)
+	if err := f.connect(cfg); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	for _, a := range cfg.Agents {
-		if err := f.enlist(ctx, cfg, a); err != nil {
+		if err := f.enlist(cfg, a); err != nil {
 			return nil, errors.Join(fmt.Errorf("fleet config: Agents: %q: %w", a.Name, err), f.Close())
 		}
 	}
 	return f, nil
 }
 
+// connect makes what the agents share.
+func (f *Fleet) connect(cfg Config) (err error) {
+	if slices.ContainsFunc(cfg.Agents, func(a Agent) bool { return a.ServiceBus }) {
+		f.bus, err = agent.NewBus(agent.BusConfig{ConnectionString: cfg.ConnectionString, AgentsPerConnection: cfg.AgentsPerConnection})
+		if err != nil {
+			return err
+		}
+	}
+	if slices.ContainsFunc(cfg.Agents, func(a Agent) bool { return a.Direct }) {
+		f.cloud, err = agent.NewCloud(agent.CloudConfig{
+			Registration: cfg.ControlServers, EnrolmentKeyFile: cfg.EnrolmentKeyFile, AgentsPerConnection: cfg.AgentsPerConnection,
+			TLS: cfg.ControlServerTLS, Plaintext: cfg.ControlServerTLS == nil,
+		})
+	}
+	return err
+}
+
 // enlist makes one agent and runs it.
-func (f *Fleet) enlist(ctx context.Context, cfg Config, a Agent) error {
+func (f *Fleet) enlist(cfg Config, a Agent) error {
 	if f.members[key(a.Name)] != nil {
 		return errors.New("the name is there twice")
-	}
-	if cfg.Version == "" {
-		cfg.Version = "simulated"
 	}
 	cfg.Machine.Seed = cfg.Seed
 	m := &member{host: simulated.New(a.Name, cfg.Machine), faults: &agent.Faults{}}
 	if a.Silent {
 		m.faults.Silence()
+	}
+	m.failed = func(err error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.problems = append(f.problems, fmt.Errorf("agent %q: %w", a.Name, err))
+	}
+	var err error
+	if m.config, err = f.configure(cfg, a, m); err != nil {
+		return err
+	}
+	if err := m.start(f.running); err != nil {
+		return err
+	}
+	f.members[key(a.Name)] = m
+	f.names = append(f.names, a.Name)
+	return nil
+}
+
+// configure one agent.
+func (f *Fleet) configure(cfg Config, a Agent, m *member) (agent.Config, error) {
+	if cfg.Version == "" {
+		cfg.Version = "simulated"
 	}
 	config := agent.Config{
 		Name: a.Name, Hostname: simulated.Hostname(a.Name), Version: cfg.Version, Host: m.host, Faults: m.faults,
@@ -127,7 +168,7 @@ func (f *Fleet) enlist(ctx context.Context, cfg Config, a Agent) error {
 		Commands: agent.CommandConfig{DrainGrace: drainGrace},
 	}
 	if cfg.JournalDir != "" {
-		config.JournalPath = filepath.Join(cfg.JournalDir, url.QueryEscape(key(a.Name))+".journal")
+		config.JournalPath = filepath.Join(cfg.JournalDir, fileName(a.Name)+".journal")
 	}
 	if a.ServiceBus {
 		config.Bus = f.bus
@@ -138,31 +179,35 @@ func (f *Fleet) enlist(ctx context.Context, cfg Config, a Agent) error {
 			config.HTTP.Listen = "127.0.0.1:0"
 		}
 	}
-	var err error
-	if m.agent, err = agent.New(config); err != nil {
-		return err
-	}
-	f.members[key(a.Name)] = m
-	f.names = append(f.names, a.Name)
-	f.running.Go(func() {
-		if err := m.agent.Run(ctx); err != nil {
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			f.problems = append(f.problems, fmt.Errorf("agent %q: %w", a.Name, err))
+	if a.Direct {
+		config.Cloud, config.Failover = f.cloud, cfg.Failover
+		if cfg.StateDir != "" {
+			config.StateDir = filepath.Join(cfg.StateDir, fileName(a.Name))
+			if err := os.MkdirAll(config.StateDir, 0o700); err != nil {
+				return config, err
+			}
 		}
-	})
-	return nil
+	}
+	return config, nil
 }
+
+// fileName of an agent's own files.
+func fileName(name string) string { return url.QueryEscape(key(name)) }
 
 // drainGrace is short: nothing of value is lost on a machine that only exists in memory.
 const drainGrace = 3 * time.Second
 
 func key(name string) string { return strings.ToLower(name) }
 
-// Close ends the agents, waits for them, and closes the bus. It returns what went wrong with any of them meanwhile.
+// Close ends the agents, waits for them, and closes the connections. It returns what went wrong with any of them meanwhile.
 func (f *Fleet) Close() error {
 	f.stop()
-	f.running.Wait()
+	for _, m := range f.members {
+		m.end()
+	}
+	if f.cloud != nil {
+		_ = f.cloud.Close() // the agents have left it
+	}
 	if f.bus != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -184,7 +229,7 @@ func (f *Fleet) Ready(ctx context.Context) error {
 	for _, name := range f.names {
 		for ready := false; !ready; {
 			select {
-			case <-f.members[key(name)].agent.Ready():
+			case <-f.members[key(name)].present().Ready():
 				ready = true
 			case <-ctx.Done():
 				return fmt.Errorf("fleet: agent %q takes no commands yet: %w", name, ctx.Err())
@@ -204,17 +249,7 @@ func (f *Fleet) Names() []string { return slices.Clone(f.names) }
 // Stats are those of all agents together.
 func (f *Fleet) Stats() (sum agent.Stats) {
 	for _, m := range f.members {
-		s := m.agent.Stats()
-		sum.HeartbeatsSent += s.HeartbeatsSent
-		sum.HeartbeatsFailed += s.HeartbeatsFailed
-		sum.BusCommands += s.BusCommands
-		sum.HTTPCommands += s.HTTPCommands
-		sum.Succeeded += s.Succeeded
-		sum.Failed += s.Failed
-		sum.Refused += s.Refused
-		sum.NotFound += s.NotFound
-		sum.Expired += s.Expired
-		sum.RepliesFailed += s.RepliesFailed
+		sum = sum.Plus(m.stats())
 	}
 	return sum
 }

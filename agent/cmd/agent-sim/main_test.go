@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/commandcenter/fleet/agent/internal/standin"
 )
 
 // output is what is printed, and tells when a word was.
@@ -49,6 +51,36 @@ func TestItRunsAndEndsCleanly(t *testing.T) {
 	}
 }
 
+func TestDirectAgentsTellWhatTheyDid(t *testing.T) {
+	cloud := standin.New(t, "a")
+	ctx, interrupt := context.WithCancel(t.Context())
+	out, ended := &output{}, make(chan error, 1)
+	go func() {
+		ended <- run(ctx, []string{
+			"-agents", "3", "-transport", "direct", "-control-servers", cloud.Server("a").Endpoint, "-enrolment-key-file", cloud.KeyFile(),
+			"-state-dir", t.TempDir(), "-heartbeat", "100ms",
+		}, out)
+	}()
+	heard := map[string]bool{}
+	for deadline := time.Now().Add(30 * time.Second); len(heard) < 3; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("heard %v", heard)
+		}
+		for _, c := range cloud.Calls() {
+			if c.Method == "Heartbeat" {
+				heard[c.Agent] = true
+			}
+		}
+	}
+	interrupt()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if !out.has("registrations 3") || !out.has("failovers 0") {
+		t.Error(out.text.String())
+	}
+}
+
 func TestI17_BadFlagsAreRefusedByName(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
@@ -60,6 +92,10 @@ func TestI17_BadFlagsAreRefusedByName(t *testing.T) {
 		"-connection-string-file: is required": {},
 		"-connection-string-file: open":        {"-connection-string-file", empty + "x"},
 		"is empty":                             {"-connection-string-file", empty},
+		"-control-servers: is required":        {"-transport", "direct"},
+		"-control-servers: -transport":         {"-transport", "http", "-control-servers", "a:1"},
+		"-enrolment-key-file":                  {"-transport", "direct", "-control-servers", "a:1"},
+		"\"a\" is not host:port":               {"-transport", "direct", "-control-servers", "a", "-enrolment-key-file", empty},
 		"-token-file":                          {"-transport", "http", "-token-file", empty + "x"},
 		"-log-level":                           {"-log-level", "loud"},
 		"-control":                             {"-transport", "http", "-control", "192.0.2.1:80"},
