@@ -52,6 +52,8 @@ func (r *Report) measurements() []measurement {
 		{"sweeps", onSystem(r.benchSweeps)},
 		{"large sweeps", onSystem(r.benchLargeSweeps)},
 		{"probes", onSystem(r.benchProbes)},
+		{"cloud", r.benchCloud},
+		{"storm", onSystem(r.benchStorm)},
 	}
 }
 

@@ -58,19 +58,38 @@ func of[T runtime.Object](objects []runtime.Object) []T {
 	return found
 }
 
+// workload is what runs the replicas of a service.
+type workload struct {
+	name     string
+	replicas int32
+	template corev1.PodTemplateSpec
+}
+
+// workloads are the services, whatever kind of object runs them.
+func workloads(objects []runtime.Object) []workload {
+	var found []workload
+	for _, one := range of[*appsv1.Deployment](objects) {
+		found = append(found, workload{one.Name, *one.Spec.Replicas, one.Spec.Template})
+	}
+	for _, one := range of[*appsv1.StatefulSet](objects) {
+		found = append(found, workload{one.Name, *one.Spec.Replicas, one.Spec.Template})
+	}
+	return found
+}
+
 func TestBaseRendersStrictly(t *testing.T) {
 	objects := render(t, "base")
-	deployments := of[*appsv1.Deployment](objects)
-	if len(deployments) != 4 {
-		t.Fatalf("expected the four services, got %d deployments", len(deployments))
+	services := workloads(objects)
+	if len(services) != 4 {
+		t.Fatalf("expected the four services, got %d", len(services))
 	}
-	for _, deployment := range deployments {
-		t.Run(deployment.Name, func(t *testing.T) {
-			checkReplicas(t, deployment, of[*policyv1.PodDisruptionBudget](objects))
-			checkPod(t, deployment.Spec.Template.Spec)
-			checkProbes(t, deployment.Spec.Template.Spec.Containers[0])
-			checkSelectors(t, deployment, of[*corev1.Service](objects))
-			checkEnd(t, deployment, of[*corev1.Service](objects))
+	for _, service := range services {
+		t.Run(service.name, func(t *testing.T) {
+			checkReplicas(t, service, of[*policyv1.PodDisruptionBudget](objects))
+			checkPod(t, service.template.Spec)
+			checkProbes(t, service.template.Spec.Containers[0])
+			checkSelectors(t, service, of[*corev1.Service](objects))
+			checkEnd(t, service, of[*corev1.Service](objects))
 		})
 	}
 	jobs := of[*batchv1.Job](objects)
@@ -80,19 +99,19 @@ func TestBaseRendersStrictly(t *testing.T) {
 	for _, job := range jobs {
 		t.Run(job.Name, func(t *testing.T) {
 			checkPod(t, job.Spec.Template.Spec)
-			checkMigration(t, job, deployments)
+			checkMigration(t, job, services)
 		})
 	}
 }
 
 // checkMigration makes sure that a migration runs the image, the settings and the secrets of the service it is for.
-func checkMigration(t *testing.T, job *batchv1.Job, deployments []*appsv1.Deployment) {
+func checkMigration(t *testing.T, job *batchv1.Job, services []workload) {
 	migrates, pod := strings.TrimSuffix(job.Name, "-migrate"), job.Spec.Template.Spec
-	for _, deployment := range deployments {
-		if deployment.Name != migrates {
+	for _, one := range services {
+		if one.name != migrates {
 			continue
 		}
-		service := deployment.Spec.Template.Spec
+		service := one.template.Spec
 		if pod.Containers[0].Image != service.Containers[0].Image || !reflect.DeepEqual(pod.Volumes, service.Volumes) {
 			t.Error("its image or its volumes are not those of the service")
 		}
@@ -105,15 +124,15 @@ func checkMigration(t *testing.T, job *batchv1.Job, deployments []*appsv1.Deploy
 }
 
 // checkReplicas makes sure that an eviction never takes the last replica, and none is blocked for good.
-func checkReplicas(t *testing.T, deployment *appsv1.Deployment, budgets []*policyv1.PodDisruptionBudget) {
-	if *deployment.Spec.Replicas < 2 {
-		t.Errorf("%d replicas; a rollout or an eviction would be an outage", *deployment.Spec.Replicas)
+func checkReplicas(t *testing.T, service workload, budgets []*policyv1.PodDisruptionBudget) {
+	if service.replicas < 2 {
+		t.Errorf("%d replicas; a rollout or an eviction would be an outage", service.replicas)
 	}
 	for _, budget := range budgets {
-		if budget.Name != deployment.Name {
+		if budget.Name != service.name {
 			continue
 		}
-		if budget.Spec.MaxUnavailable.IntValue() != 1 || budget.Spec.Selector.MatchLabels["app.kubernetes.io/name"] != deployment.Name {
+		if budget.Spec.MaxUnavailable.IntValue() != 1 || budget.Spec.Selector.MatchLabels["app.kubernetes.io/name"] != service.name {
 			t.Errorf("its disruption budget does not let exactly one of its pods go")
 		}
 		return
@@ -143,9 +162,7 @@ func checkPod(t *testing.T, pod corev1.PodSpec) {
 		if container.Resources.Requests.Cpu().IsZero() || container.Resources.Requests.Memory().IsZero() || container.Resources.Limits.Memory().IsZero() {
 			t.Error("requests of CPU and memory, and a limit of memory, are needed")
 		}
-		if len(container.Env) > 0 || len(container.EnvFrom) > 0 {
-			t.Error("settings and secrets come by file, not by environment")
-		}
+		checkEnvironment(t, container)
 		for _, volume := range pod.Volumes {
 			if volume.Secret != nil && (volume.Secret.DefaultMode == nil || *volume.Secret.DefaultMode&0o007 != 0) {
 				t.Errorf("secret %s is readable by everybody in the pod", volume.Secret.SecretName)
@@ -154,10 +171,32 @@ func checkPod(t *testing.T, pod corev1.PodSpec) {
 	}
 }
 
+// checkEnvironment makes sure that settings and secrets come by file, but for what differs by replica, which is made of what the cluster
+// knows of a pod.
+func checkEnvironment(t *testing.T, container corev1.Container) {
+	t.Helper()
+	if len(container.EnvFrom) > 0 {
+		t.Error("whole objects come as environment")
+	}
+	ofThePod := false
+	for _, variable := range container.Env {
+		if variable.ValueFrom == nil {
+			ofThePod = ofThePod || strings.Contains(variable.Value, "$(")
+			continue
+		}
+		if field := variable.ValueFrom.FieldRef; field == nil || !strings.HasPrefix(field.FieldPath, "metadata.") {
+			t.Errorf("%s is neither a text nor a fact of the pod; secrets come by file", variable.Name)
+		}
+	}
+	if len(container.Env) > 0 && !ofThePod {
+		t.Error("settings that are the same for all replicas come by file, not by environment")
+	}
+}
+
 // checkEnd makes sure that whoever is called serves until callers have heard of its end.
-func checkEnd(t *testing.T, deployment *appsv1.Deployment, services []*corev1.Service) {
-	called := slices.ContainsFunc(services, func(service *corev1.Service) bool { return service.Name == deployment.Name })
-	pod := deployment.Spec.Template.Spec
+func checkEnd(t *testing.T, one workload, services []*corev1.Service) {
+	called := slices.ContainsFunc(services, func(service *corev1.Service) bool { return service.Name == one.name })
+	pod := one.template.Spec
 	lifecycle := pod.Containers[0].Lifecycle
 	if !called {
 		return
@@ -186,17 +225,17 @@ func checkProbes(t *testing.T, container corev1.Container) {
 	}
 }
 
-func checkSelectors(t *testing.T, deployment *appsv1.Deployment, services []*corev1.Service) {
+func checkSelectors(t *testing.T, one workload, services []*corev1.Service) {
 	ports := map[string]bool{}
-	for _, port := range deployment.Spec.Template.Spec.Containers[0].Ports {
+	for _, port := range one.template.Spec.Containers[0].Ports {
 		ports[port.Name] = true
 	}
 	for _, service := range services {
-		if service.Name != deployment.Name {
+		if service.Name != one.name {
 			continue
 		}
 		for key, value := range service.Spec.Selector {
-			if deployment.Spec.Template.Labels[key] != value {
+			if one.template.Labels[key] != value {
 				t.Errorf("service selector %s=%s matches no pod", key, value)
 			}
 		}

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,14 +57,13 @@ func targets(t *testing.T, service string) map[string]int32 {
 // the network policy there must let in those callers and nobody else.
 func TestEachServiceIsReachedByItsCallersAlone(t *testing.T) {
 	objects := render(t, "base")
-	deployments := of[*appsv1.Deployment](objects)
-	callers := map[string][]string{"heartbeat": nil} // it is only probed
-	for _, deployment := range deployments {
-		for host, port := range targets(t, deployment.Name) {
+	callers := map[string][]string{}
+	for _, one := range workloads(objects) {
+		for host, port := range targets(t, one.name) {
 			if !listens(of[*corev1.Service](objects), host, port) {
-				t.Errorf("%s calls %s:%d, where no service is", deployment.Name, host, port)
+				t.Errorf("%s calls %s:%d, where no service is", one.name, host, port)
 			}
-			callers[host] = append(callers[host], deployment.Name)
+			callers[host] = append(callers[host], one.name)
 		}
 	}
 	for called, want := range callers {
@@ -85,15 +83,8 @@ func listens(services []*corev1.Service, name string, port int32) bool {
 // admitted are the services that the network policy of one lets in on its gRPC port.
 func admitted(t *testing.T, objects []runtime.Object, called string) []string {
 	t.Helper()
-	policies := of[*networkingv1.NetworkPolicy](objects)
-	at := slices.IndexFunc(policies, func(policy *networkingv1.NetworkPolicy) bool {
-		return policy.Spec.PodSelector.MatchLabels["app.kubernetes.io/name"] == called
-	})
-	if at < 0 {
-		t.Fatalf("no network policy for %s: every pod reaches it", called)
-	}
 	found := map[string]bool{}
-	for _, rule := range policies[at].Spec.Ingress {
+	for _, rule := range policyOf(t, objects, called).Spec.Ingress {
 		if len(rule.From) == 0 || len(rule.Ports) != 1 || rule.Ports[0].Port.StrVal != "grpc" {
 			t.Fatalf("the network policy of %s lets in everybody, or on other ports than grpc", called)
 		}
@@ -102,14 +93,26 @@ func admitted(t *testing.T, objects []runtime.Object, called string) []string {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, deployment := range of[*appsv1.Deployment](objects) {
-				if selector.Matches(labels.Set(deployment.Spec.Template.Labels)) {
-					found[deployment.Name] = true
+			for _, one := range workloads(objects) {
+				if selector.Matches(labels.Set(one.template.Labels)) {
+					found[one.name] = true
 				}
 			}
 		}
 	}
 	return slices.Sorted(maps.Keys(found))
+}
+
+func policyOf(t *testing.T, objects []runtime.Object, called string) *networkingv1.NetworkPolicy {
+	t.Helper()
+	policies := of[*networkingv1.NetworkPolicy](objects)
+	at := slices.IndexFunc(policies, func(policy *networkingv1.NetworkPolicy) bool {
+		return policy.Spec.PodSelector.MatchLabels["app.kubernetes.io/name"] == called
+	})
+	if at < 0 {
+		t.Fatalf("no network policy for %s: every pod reaches it", called)
+	}
+	return policies[at]
 }
 
 // TestI9_TheBaseLeavesOnlineToItsPresentWriter makes sure that nobody goes live by applying the base: the legacy writer may still
@@ -120,32 +123,45 @@ func TestI9_TheBaseLeavesOnlineToItsPresentWriter(t *testing.T) {
 	}
 }
 
-// TestSecretsAreDescribed compares the keys that the settings name with the table in the README, by which Secrets are made.
+// TestSecretsAreDescribed compares the keys that the settings name, in each Secret that is mounted, with the table in the README, by
+// which Secrets are made.
 func TestSecretsAreDescribed(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join("..", "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, service := range []string{"registry", "heartbeat", "availability", "operator-gateway"} {
-		row := regexp.MustCompile("(?m)^\\| `" + service + "` \\| (.*) \\|$").FindSubmatch(readme)
-		if row == nil {
-			t.Errorf("no row for %s", service)
-			continue
-		}
-		described := map[string]bool{}
-		for _, key := range regexp.MustCompile("`([^`]+)`").FindAllSubmatch(row[1], -1) {
-			described[string(key[1])] = true
-		}
-		raw, err := os.ReadFile(filepath.Join("base", "config", service+".yaml"))
+	for _, one := range workloads(render(t, "base")) {
+		raw, err := os.ReadFile(filepath.Join("base", "config", one.name+".yaml"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		named := map[string]bool{}
-		for _, key := range regexp.MustCompile(`/run/secrets/commandcenter/([\w.-]+)`).FindAllSubmatch(raw, -1) {
-			named[string(key[1])] = true
-		}
-		if !maps.Equal(described, named) {
-			t.Errorf("%s: the README has %v, the settings %v", service, slices.Sorted(maps.Keys(described)), slices.Sorted(maps.Keys(named)))
+		for name, path := range mountedSecrets(one.template.Spec) {
+			named := map[string]bool{}
+			for _, key := range regexp.MustCompile(regexp.QuoteMeta(path)+`/([\w.-]+)`).FindAllSubmatch(raw, -1) {
+				named[string(key[1])] = true
+			}
+			described := map[string]bool{}
+			if row := regexp.MustCompile("(?m)^\\| `" + name + "` \\| (.*) \\|$").FindSubmatch(readme); row != nil {
+				for _, key := range regexp.MustCompile("`([^`]+)`").FindAllSubmatch(row[1], -1) {
+					described[string(key[1])] = true
+				}
+			}
+			if len(named) == 0 || !maps.Equal(described, named) {
+				t.Errorf("%s: the README has %v, the settings %v", name, slices.Sorted(maps.Keys(described)), slices.Sorted(maps.Keys(named)))
+			}
 		}
 	}
+}
+
+// mountedSecrets are where the Secrets of a pod are found, by name.
+func mountedSecrets(pod corev1.PodSpec) map[string]string {
+	found := map[string]string{}
+	for _, volume := range pod.Volumes {
+		for _, mount := range pod.Containers[0].VolumeMounts {
+			if volume.Secret != nil && mount.Name == volume.Name {
+				found[volume.Secret.SecretName] = mount.MountPath
+			}
+		}
+	}
+	return found
 }

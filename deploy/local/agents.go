@@ -19,6 +19,7 @@ const (
 	httpAgent   = "BM-QA-03"
 	newAgent    = "BM-NEW-04"
 	silentAgent = "BM-OLD-05"
+	directAgent = "BM-EDGE-06"
 )
 
 // HandfulOfAgents is a small fleet with every kind of agent in it.
@@ -30,6 +31,7 @@ func HandfulOfAgents() []fleet.Agent {
 		{Name: httpAgent, HTTP: true},
 		{Name: newAgent, ServiceBus: true},
 		{Name: silentAgent, ServiceBus: true},
+		{Name: directAgent, Direct: true, HTTP: true},
 	}
 }
 
@@ -37,7 +39,7 @@ func HandfulOfAgents() []fleet.Agent {
 // agent fall silent. What was decided in an earlier run stays as it is.
 func Enrol(ctx context.Context, system *System) error {
 	operator := story.Client{Base: system.REST, HTTP: &http.Client{Timeout: 10 * time.Second}}
-	for _, name := range []string{busAgent, secondAgent, bothAgent, silentAgent} {
+	for _, name := range []string{busAgent, secondAgent, bothAgent, silentAgent, directAgent} {
 		if err := accept(ctx, operator, name); err != nil {
 			return err
 		}
@@ -49,13 +51,15 @@ func Enrol(ctx context.Context, system *System) error {
 	if err := addByHand(ctx, operator, httpAgent, base); err != nil {
 		return err
 	}
-	if base, err = system.Fleet.HTTPBaseURL(bothAgent); err != nil {
-		return err
+	for _, name := range []string{bothAgent, directAgent} {
+		if base, err = system.Fleet.HTTPBaseURL(name); err != nil {
+			return err
+		}
+		if err := setBaseURL(ctx, operator, name, base); err != nil {
+			return err
+		}
 	}
-	if err := setBaseURL(ctx, operator, bothAgent, base); err != nil {
-		return err
-	}
-	for _, name := range []string{httpAgent, bothAgent} {
+	for _, name := range []string{httpAgent, bothAgent, directAgent} {
 		if _, err := expect(operator.Do(ctx, http.MethodPost, "/api/config/agents/"+name+":verifyHttp", map[string]any{}, "")); err != nil {
 			return err
 		}

@@ -44,6 +44,10 @@ Try, in another terminal:
        $maintenance-windows:preview                                                # when it would be; without :preview, with a reason, it is saved
   curl -s $maintenance-windows
 
+  curl -s {{.REST}}/api/config/control-servers                         # direct agents, such as BM-EDGE-06, fail over between these
+  curl -s {{.REST}}/api/config/agents/BM-EDGE-06/failover-list         # in this order
+  curl -s {{.REST}}/api/config/partition-events                        # when and why agents were spread anew
+
 BM-OLD-05 has gone silent: 90 s after its last heartbeat, commands to it are refused as HEARTBEAT_STALE, and its server goes offline.
 -availability-replicas 2 starts a second replica, which takes over when the first stops sweeping.
 Stop with Ctrl-C; the database stays.

@@ -3,17 +3,10 @@ package local
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/commandcenter/fleet/services/heartbeat"
 )
-
-// Ingest is the heartbeat service, which can be stopped and started again while everything else runs.
-type Ingest struct {
-	system   *System
-	runCtx   context.Context //nolint:containedctx // it outlives each start
-	settings heartbeat.Config
-	running
-}
 
 // running is a service that can be stopped by itself.
 type running struct {
@@ -37,29 +30,92 @@ func (r running) Stop(ctx context.Context) error {
 	}
 }
 
-// Ingest is the system's.
-func (s *System) Ingest() *Ingest { return s.ingest }
-
-func (s *System) startIngest(ctx, runCtx context.Context, cfg Config, registryAddress string) error {
-	settings := heartbeat.DefaultConfig()
-	settings.GRPC.Listen, settings.Admin.Listen = cfg.address(settings.GRPC.Listen), cfg.address(settings.Admin.Listen)
-	settings.Registry.Target = registryAddress
-	settings.Bus.ConnectionString.Set(s.Bus)
-	settings.Logger = cfg.logger("heartbeat")
-	s.ingest = &Ingest{system: s, runCtx: runCtx, settings: settings}
-	return s.ingest.Start(ctx)
+// ControlServer is one replica of the heartbeat service, which can be stopped and started again while everything else runs.
+type ControlServer struct {
+	system   *System
+	runCtx   context.Context //nolint:containedctx // it outlives each start
+	settings heartbeat.Config
+	running
 }
 
-// Start starts it and waits until it is ready.
-func (i *Ingest) Start(ctx context.Context) error {
-	runCtx, one := newRunning(i.runCtx)
-	i.running = one
-	settings, ready := i.settings, make(chan heartbeat.Endpoints, 1)
+// Ingest is all of the system's control servers.
+type Ingest []*ControlServer
+
+// Ingest is the system's.
+func (s *System) Ingest() Ingest { return s.ingest }
+
+// Addresses are where agents reach the control servers for gRPC.
+func (i Ingest) Addresses() []string {
+	var all []string
+	for _, one := range i {
+		all = append(all, one.settings.Ingress.GRPC.Listen)
+	}
+	return all
+}
+
+// Start starts all that were stopped.
+func (i Ingest) Start(ctx context.Context) error {
+	for _, one := range i {
+		if err := one.Start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Stop drains all of them at once.
+func (i Ingest) Stop(ctx context.Context) error {
+	for _, one := range i {
+		one.stop()
+	}
+	var failures error
+	for _, one := range i {
+		failures = errors.Join(failures, one.Stop(ctx))
+	}
+	return failures
+}
+
+// startIngest starts the control servers, each on ports of its own.
+func (s *System) startIngest(ctx, runCtx context.Context, cfg Config, registryAddress string) error {
+	if cfg.WithoutIngest {
+		return nil
+	}
+	for n := range max(1, cfg.ControlServers) {
+		settings := heartbeat.DefaultConfig()
+		address := func(usual int) string { return cfg.address(fmt.Sprintf("127.0.0.1:%d", usual+100*n)) }
+		settings.GRPC.Listen, settings.Admin.Listen = address(7420), address(7421)
+		settings.Ingress.GRPC.Listen, settings.Ingress.REST.Listen = address(7422), address(7423)
+		settings.Registry.Target = registryAddress
+		settings.Bus.ConnectionString.Set(s.Bus)
+		settings.Ingress.Name = fmt.Sprintf("control-%d", n+1)
+		settings.Ingress.EnrolmentKeyFile, settings.Ingress.DrainTimeout = s.EnrolmentKey, 0
+		if cfg.HeartbeatInterval > 0 {
+			settings.Ingress.HeartbeatInterval = cfg.HeartbeatInterval
+		}
+		settings.Logger = cfg.logger(settings.Ingress.Name)
+		one := &ControlServer{system: s, runCtx: runCtx, settings: settings}
+		s.ingest = append(s.ingest, one)
+		if err := one.Start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Start starts it and waits until it is ready. It comes back to where it was.
+func (c *ControlServer) Start(ctx context.Context) error {
+	runCtx, one := newRunning(c.runCtx)
+	c.running = one
+	settings, ready := c.settings, make(chan heartbeat.Endpoints, 1)
 	settings.Ready = func(at heartbeat.Endpoints) { ready <- at }
-	at, err := launch(ctx, i.system, "heartbeat", ready, func() error {
+	at, err := launch(ctx, c.system, settings.Ingress.Name, ready, func() error {
 		defer close(one.ended)
 		return heartbeat.Run(runCtx, settings)
 	})
-	i.system.Metrics["heartbeat"] = at.Admin
-	return err
+	if err != nil {
+		return err
+	}
+	c.settings.Ingress.GRPC.Listen, c.settings.Ingress.REST.Listen = at.IngressGRPC, at.IngressREST
+	c.system.Metrics[settings.Ingress.Name] = at.Admin
+	return nil
 }

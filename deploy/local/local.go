@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/commandcenter/fleet/agent"
 	"github.com/commandcenter/fleet/agent/fleet"
 	"github.com/commandcenter/fleet/deploy/entities"
 	servicebusemulator "github.com/commandcenter/fleet/servicebus-emulator"
@@ -28,6 +30,15 @@ type Config struct {
 	AnyPorts bool
 	// HeartbeatInterval is the agents', and three of them the age from which a heartbeat is stale. Zero: 30 s.
 	HeartbeatInterval time.Duration
+	// ControlServers is how many replicas the heartbeat service has, each a control server that direct agents may work with. Zero: one.
+	ControlServers int
+	// WithoutIngest leaves the heartbeat service to whoever runs it elsewhere, with the registry's and the bus's address and the enrolment
+	// key of the system.
+	WithoutIngest bool
+	// Cloud are the times of the cloud of control servers. Nil: the usual ones.
+	Cloud *registry.CloudConfig
+	// Failover says how direct agents go from one control server to another; the zero value is good.
+	Failover agent.FailoverConfig
 	// SweepInterval is how often the availability service judges the fleet. Zero: 15 s.
 	SweepInterval time.Duration
 	// AvailabilityReplicas compete for the availability job. Less than one: one.
@@ -51,9 +62,11 @@ type System struct {
 	Bus      string
 	Database string
 	Fleet    *fleet.Fleet
+	// Registry is the registry's gRPC address, and EnrolmentKey the file of the key that direct agents enrol with, made for this system.
+	Registry, EnrolmentKey string
 
 	emulator *servicebusemulator.Emulator
-	ingest   *Ingest
+	ingest   Ingest
 	replicas map[string]running // of the availability service
 	cancel   context.CancelFunc
 	failed   chan error // as many as there may be services
@@ -67,7 +80,7 @@ func Start(ctx context.Context, cfg Config) (_ *System, err error) {
 	}
 	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	cfg.AvailabilityReplicas = max(1, cfg.AvailabilityReplicas)
-	s := &System{cancel: cancel, failed: make(chan error, 4+cfg.AvailabilityReplicas), Metrics: map[string]string{}, Database: filepath.Join(cfg.Dir, "fleet.db")}
+	s := &System{cancel: cancel, failed: make(chan error, 4+cfg.AvailabilityReplicas+cfg.ControlServers), Metrics: map[string]string{}, Database: filepath.Join(cfg.Dir, "fleet.db")}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
@@ -76,10 +89,15 @@ func Start(ctx context.Context, cfg Config) (_ *System, err error) {
 	if err := s.startEmulator(cfg); err != nil {
 		return nil, err
 	}
+	s.EnrolmentKey = filepath.Join(cfg.Dir, "enrolment.key")
+	if err := os.WriteFile(s.EnrolmentKey, []byte(rand.Text()), 0o600); err != nil {
+		return nil, err
+	}
 	registryAddress, err := s.startRegistry(ctx, runCtx, cfg)
 	if err != nil {
 		return nil, err
 	}
+	s.Registry = registryAddress
 	if err := s.startIngest(ctx, runCtx, cfg, registryAddress); err != nil {
 		return nil, err
 	}
@@ -90,18 +108,29 @@ func Start(ctx context.Context, cfg Config) (_ *System, err error) {
 	if err := s.startGateway(ctx, runCtx, cfg, registryAddress, availabilityAddress); err != nil {
 		return nil, err
 	}
-	journals := filepath.Join(cfg.Dir, "journals")
-	if err := os.MkdirAll(journals, 0o750); err != nil {
-		return nil, err
-	}
-	s.Fleet, err = fleet.Start(context.WithoutCancel(ctx), fleet.Config{
-		Agents: cfg.Agents, ConnectionString: s.Bus, HeartbeatInterval: cfg.HeartbeatInterval, Logger: cfg.logger("agents"),
-		JournalDir: journals,
-	})
-	if err != nil {
+	if err := s.startFleet(ctx, cfg); err != nil {
 		return nil, err
 	}
 	return s, s.Fleet.Ready(ctx)
+}
+
+// startFleet starts the agents, each with its journal, token and list in the system's folder.
+func (s *System) startFleet(ctx context.Context, cfg Config) (err error) {
+	if cfg.Failover.FailoverGrace == 0 {
+		cfg.Failover.FailoverGrace = 100 * time.Millisecond // so few agents need not be spread
+	}
+	journals, states := filepath.Join(cfg.Dir, "journals"), filepath.Join(cfg.Dir, "agents")
+	for _, folder := range []string{journals, states} {
+		if err := os.MkdirAll(folder, 0o750); err != nil {
+			return err
+		}
+	}
+	s.Fleet, err = fleet.Start(context.WithoutCancel(ctx), fleet.Config{
+		Agents: cfg.Agents, ConnectionString: s.Bus, HeartbeatInterval: cfg.HeartbeatInterval, Logger: cfg.logger("agents"),
+		JournalDir: journals, StateDir: states, ControlServers: s.ingest.Addresses(), EnrolmentKeyFile: s.EnrolmentKey,
+		Failover: cfg.Failover,
+	})
+	return err
 }
 
 // Failed receives the error of a service that ended by itself.
@@ -141,6 +170,9 @@ func (s *System) startRegistry(ctx, runCtx context.Context, cfg Config) (string,
 	settings.GRPC.Listen, settings.Admin.Listen = cfg.address(settings.GRPC.Listen), cfg.address(settings.Admin.Listen)
 	settings.Database.URL.Set("sqlite:" + s.Database)
 	settings.Database.Migrate = true
+	if cfg.Cloud != nil {
+		settings.Cloud = *cfg.Cloud
+	}
 	settings.Logger = cfg.logger("registry")
 	ready := make(chan registry.Endpoints, 1)
 	settings.Ready = func(at registry.Endpoints) { ready <- at }

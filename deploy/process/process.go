@@ -30,11 +30,17 @@ func Start(name, dir string, args ...string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	return StartAt(filepath.Join(filepath.Dir(self), name), dir, args...)
+}
+
+// StartAt runs the binary of a path; its log goes to a file of its name in dir.
+func StartAt(path, dir string, args ...string) (*Process, error) {
+	name := filepath.Base(path)
 	log, err := os.OpenFile(filepath.Join(dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	command := exec.Command(filepath.Join(filepath.Dir(self), name), args...)
+	command := exec.Command(path, args...)
 	command.Stdout, command.Stderr = log, log
 	if err := command.Start(); err != nil {
 		return nil, fmt.Errorf("%s: %w (make bench builds it)", name, err)

@@ -21,6 +21,10 @@ GRANT UPDATE ON dbo.TblServer (Name, Url, Type, Active) TO commandcenter_registr
 GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblAgent TO commandcenter_registry;
 GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblFormerLink TO commandcenter_registry;
 GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblIngestEvidence TO commandcenter_registry;
+GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblControlServer TO commandcenter_registry;
+GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblAffinityGroup TO commandcenter_registry;
+GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblPartitionEvent TO commandcenter_registry;
+GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblCloudState TO commandcenter_registry;
 GRANT SELECT ON dbo.registry_schema_version TO commandcenter_registry;
 
 -- Availability in mode observe: it reads the servers and the offline log, and writes its own tables.

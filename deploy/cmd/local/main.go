@@ -27,6 +27,7 @@ func run() error {
 	flag.StringVar(&cfg.REST, "rest", "127.0.0.1:8080", "`address` of the REST gateway, on loopback")
 	flag.StringVar(&cfg.LogLevel, "log-level", "info", "debug, info, warn or error")
 	flag.IntVar(&cfg.AvailabilityReplicas, "availability-replicas", 1, "how many replicas of the availability service compete for its job")
+	flag.IntVar(&cfg.ControlServers, "control-servers", 3, "how many control servers there are for direct agents to fail over between")
 	ports := flag.String("ports", "usual", "usual: the documented ports; any: wherever there is room")
 	flag.Parse()
 	cfg.AnyPorts = *ports == "any"
