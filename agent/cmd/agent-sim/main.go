@@ -1,4 +1,5 @@
-// Command agent-sim runs simulated agents: real ones of the SDK, on machines that only exist in memory.
+// Command agent-sim runs simulated agents: real ones of the SDK, on machines that only exist in memory. With the argument storm it simulates
+// how a fleet of direct agents fails over, without a network.
 package main
 
 import (
@@ -27,6 +28,12 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) > 0 && args[0] == "storm" {
+		if err := rehearse(args[1:], out); !errors.Is(err, flag.ErrHelp) {
+			return err
+		}
+		return nil
+	}
 	cfg, control, err := configure(args)
 	if errors.Is(err, flag.ErrHelp) {
 		return nil

@@ -106,3 +106,16 @@ func TestI17_BadFlagsAreRefusedByName(t *testing.T) {
 		}
 	}
 }
+
+func TestAStormIsRehearsed(t *testing.T) {
+	out := &output{}
+	if err := run(t.Context(), []string{"storm", "-agents", "300", "-servers", "3"}, out); err != nil {
+		t.Fatal(err)
+	}
+	if !out.has("100 agents worked with what failed") || !out.has(" 0 lost") || !out.has("connects") {
+		t.Error(out.text.String())
+	}
+	if err := run(t.Context(), []string{"storm", "-servers", "0"}, out); err == nil {
+		t.Error("no control server at all is taken")
+	}
+}
