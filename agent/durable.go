@@ -8,8 +8,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -17,6 +15,7 @@ import (
 	"github.com/gofrs/flock"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/commandcenter/fleet/agent/internal/failover/disk"
 	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
 )
 
@@ -276,7 +275,7 @@ func (d *durable) compact(now time.Time) error {
 		d.file = nil
 	}
 	if err = os.Rename(fresh, d.path); err == nil {
-		err = syncFolder(d.path)
+		err = disk.SyncFolder(d.path)
 	}
 	var f file
 	if err == nil {
@@ -320,17 +319,4 @@ func (d *durable) writeAll(path string, now time.Time) (size int, err error) {
 		size += len(line)
 	}
 	return size, errors.Join(out.Flush(), f.Sync())
-}
-
-// syncFolder has a rename on disk. Windows has that in its own journal, and can't be asked.
-func syncFolder(path string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	folder, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer folder.Close()
-	return folder.Sync()
 }

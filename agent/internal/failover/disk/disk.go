@@ -93,7 +93,7 @@ func save(path string, list failover.List, open opener) error {
 	if err != nil {
 		return fmt.Errorf("the failover list %s can't be written, and is left as it was: %w", path, err)
 	}
-	if err := syncFolder(path); err != nil {
+	if err := SyncFolder(path); err != nil {
 		return fmt.Errorf("the failover list %s is written, and may not survive a crash: %w", path, err)
 	}
 	return nil
@@ -126,8 +126,8 @@ func write(path string, data []byte, open opener) error {
 	return errors.Join(err, f.Close())
 }
 
-// syncFolder has a rename on disk. Windows has that in its own journal, and can't be asked.
-func syncFolder(path string) error {
+// SyncFolder has a rename of the file on disk. Windows has that in its own journal, and can't be asked.
+func SyncFolder(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}

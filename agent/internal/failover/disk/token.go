@@ -60,7 +60,7 @@ func saveToken(path, token string, open opener) error {
 	if err := replace(path, []byte(token+"\n"), open); err != nil {
 		return err
 	}
-	return syncFolder(path)
+	return SyncFolder(path)
 }
 
 // opener opens a file to write; tests have it fail.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"database/sql"
 	"io/fs"
 
@@ -15,3 +16,6 @@ func OpenWith(url string, statements fs.FS) (*Store, error) {
 
 // Writer is the pool that writes; on SQLite it has one connection.
 func (s *Store) Writer() *sql.DB { return s.db.Writer() }
+
+// Lease tells who holds the lease now, and whether anybody does.
+func (s *Store) Lease(ctx context.Context) (Lease, bool, error) { return readLease(ctx, s.db) }

@@ -72,9 +72,6 @@ func (s *Store) ReleaseLease(ctx context.Context, token int64) error {
 	})
 }
 
-// Lease tells who holds the lease now, and whether anybody does.
-func (s *Store) Lease(ctx context.Context) (Lease, bool, error) { return readLease(ctx, s.db) }
-
 // reader runs statements that read: a transaction, or the database by itself.
 type reader interface {
 	Rows(ctx context.Context, name string, scan func(scan func(dest ...any) error) error, args ...any) error
