@@ -59,7 +59,7 @@ build-each: ## Build each module by itself
 
 vet:
 	@go vet $(PACKAGES)
-	@go vet -tags break_order,break_settle ./services/registry/... ./services/heartbeat/...
+	@go vet -tags break_order,break_settle,chaos_clock ./services/internal/sqldb/... ./services/registry/... ./services/heartbeat/...
 
 # One package at a time: the race detector is slow, and tests of locks that lapse must not compete for two cores.
 race: $(BIN)/gotestsum

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	_ "github.com/microsoft/go-mssqldb" // registers "sqlserver"
@@ -38,7 +39,8 @@ type DB struct {
 	statements map[string]string
 	// read and write are one pool for SQL Server. SQLite has a single writer, so that writers queue here and not in the file.
 	read, write *sql.DB
-	prepared    sync.Map // name to *sql.Stmt, of the read pool
+	prepared    sync.Map     // name to *sql.Stmt, of the read pool
+	step        atomic.Int64 // of the clock, in nanoseconds; see StepClock
 }
 
 // CheckURL tells what is wrong with a database URL, without connecting.

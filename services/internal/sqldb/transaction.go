@@ -76,12 +76,20 @@ func (t *Tx) Rows(ctx context.Context, name string, scan func(scan func(dest ...
 	if err != nil {
 		return err
 	}
-	rows, err := t.tx.QueryContext(ctx, text, args...)
+	rows, err := t.tx.QueryContext(ctx, t.db.onClock(text), args...)
 	return read(name, rows, err, scan)
 }
 
 // Rows runs a named statement that reads, in no transaction but its own, and calls scan for every row. It is prepared once.
 func (db *DB) Rows(ctx context.Context, name string, scan func(scan func(dest ...any) error) error, args ...any) error {
+	if offset := db.offset(); offset != 0 {
+		text, err := db.statement(name)
+		if err != nil {
+			return err
+		}
+		rows, err := db.read.QueryContext(ctx, onClock(db.Dialect, text, offset), args...)
+		return read(name, rows, err, scan)
+	}
 	statement, err := db.prepare(ctx, name)
 	if err != nil {
 		return err
@@ -141,7 +149,7 @@ func (t *Tx) Exec(ctx context.Context, name string, args ...any) (int64, error) 
 	if err != nil {
 		return 0, err
 	}
-	result, err := t.tx.ExecContext(ctx, text, args...)
+	result, err := t.tx.ExecContext(ctx, t.db.onClock(text), args...)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", name, err)
 	}

@@ -155,3 +155,20 @@ func TestTSQLParses(t *testing.T) {
 		}
 	}
 }
+
+// otherClocks are ways of reading the clock that sqldb.StepClock does not find.
+var otherClocks = regexp.MustCompile(`(?i)\b(GETDATE|GETUTCDATE|SYSDATETIME|SYSDATETIMEOFFSET|CURRENT_TIMESTAMP|CURRENT_TIME|CURRENT_DATE|unixepoch|julianday|SYSUTCDATETIME\s+\()|"now"`)
+
+func TestTheClockIsReadInOneWay(t *testing.T) {
+	for _, dialect := range []sqldb.Dialect{sqldb.SQLServer, sqldb.SQLite} {
+		statements, err := sqldb.Statements(store.Statements(), dialect)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range statements {
+			if found := otherClocks.FindString(text); found != "" {
+				t.Errorf("%s reads the clock by %q (%s)", name, found, dialect)
+			}
+		}
+	}
+}
