@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	heartbeatv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/heartbeat/v1"
+	heartbeatgw "github.com/commandcenter/fleet/proto/gen/gateway/commandcenter/heartbeat/v1"
 	"github.com/commandcenter/fleet/services/internal/fault"
 	"github.com/commandcenter/fleet/services/internal/grpcserver"
 	"github.com/commandcenter/fleet/services/internal/loopback"
@@ -50,7 +51,7 @@ func NewHandler(ctx context.Context, options HandlerOptions) (http.Handler, erro
 		runtime.WithOutgoingHeaderMatcher(func(string) (string, bool) { return "", false }),
 		runtime.WithDisablePathLengthFallback(),
 	)
-	return h, heartbeatv1.RegisterAgentIngressHandlerClient(ctx, h.mux, heartbeatv1.NewAgentIngressClient(options.Conn))
+	return h, heartbeatgw.RegisterAgentIngressHandlerClient(ctx, h.mux, heartbeatv1.NewAgentIngressClient(options.Conn))
 }
 
 type handler struct {

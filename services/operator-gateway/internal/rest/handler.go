@@ -21,6 +21,7 @@ import (
 	availabilityv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/availability/v1"
 	operatorv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/operator/v1"
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
+	operatorgw "github.com/commandcenter/fleet/proto/gen/gateway/commandcenter/operator/v1"
 	"github.com/commandcenter/fleet/services/internal/fault"
 	"github.com/commandcenter/fleet/services/internal/grpcserver"
 	"github.com/commandcenter/fleet/services/operator-gateway/internal/rpc"
@@ -70,11 +71,11 @@ func NewHandler(ctx context.Context, options Options) (http.Handler, error) {
 	batch := lines(h, operatorv1.AgentOperations_BatchRun_FullMethodName, operatorv1.NewAgentOperationsClient(conn).BatchRun)
 	watch := lines(h, operatorv1.AvailabilityConfig_WatchAvailability_FullMethodName, operatorv1.NewAvailabilityConfigClient(conn).WatchAvailability)
 	for _, err := range []error{
-		operatorv1.RegisterAgentOperationsHandlerClient(ctx, h.mux, operatorv1.NewAgentOperationsClient(conn)),
-		operatorv1.RegisterAgentConfigHandlerClient(ctx, h.mux, operatorv1.NewAgentConfigClient(conn)),
-		operatorv1.RegisterServerConfigHandlerClient(ctx, h.mux, operatorv1.NewServerConfigClient(conn)),
-		operatorv1.RegisterAvailabilityConfigHandlerClient(ctx, h.mux, operatorv1.NewAvailabilityConfigClient(conn)),
-		operatorv1.RegisterCloudConfigHandlerClient(ctx, h.mux, operatorv1.NewCloudConfigClient(conn)),
+		operatorgw.RegisterAgentOperationsHandlerClient(ctx, h.mux, operatorv1.NewAgentOperationsClient(conn)),
+		operatorgw.RegisterAgentConfigHandlerClient(ctx, h.mux, operatorv1.NewAgentConfigClient(conn)),
+		operatorgw.RegisterServerConfigHandlerClient(ctx, h.mux, operatorv1.NewServerConfigClient(conn)),
+		operatorgw.RegisterAvailabilityConfigHandlerClient(ctx, h.mux, operatorv1.NewAvailabilityConfigClient(conn)),
+		operatorgw.RegisterCloudConfigHandlerClient(ctx, h.mux, operatorv1.NewCloudConfigClient(conn)),
 		h.mux.HandlePath(http.MethodPost, "/api/agents:batch", batch),
 		h.mux.HandlePath(http.MethodGet, "/api/availability:watch", watch),
 	} {

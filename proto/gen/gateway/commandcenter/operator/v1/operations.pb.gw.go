@@ -14,6 +14,7 @@ import (
 	"io"
 	"net/http"
 
+	extOperatorv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/operator/v1"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
 	"google.golang.org/grpc"
@@ -37,9 +38,9 @@ var (
 
 var filter_AgentOperations_ListAgents_0 = &utilities.DoubleArray{Encoding: map[string]int{}, Base: []int(nil), Check: []int(nil)}
 
-func request_AgentOperations_ListAgents_0(ctx context.Context, marshaler runtime.Marshaler, client AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentOperations_ListAgents_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListAgentsRequest
+		protoReq extOperatorv1.ListAgentsRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := req.ParseForm(); err != nil {
@@ -55,9 +56,9 @@ func request_AgentOperations_ListAgents_0(ctx context.Context, marshaler runtime
 	return msg, metadata, err
 }
 
-func local_request_AgentOperations_ListAgents_0(ctx context.Context, marshaler runtime.Marshaler, server AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentOperations_ListAgents_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListAgentsRequest
+		protoReq extOperatorv1.ListAgentsRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := req.ParseForm(); err != nil {
@@ -72,9 +73,9 @@ func local_request_AgentOperations_ListAgents_0(ctx context.Context, marshaler r
 
 var filter_AgentOperations_GetRoute_0 = &utilities.DoubleArray{Encoding: map[string]int{"agent": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
 
-func request_AgentOperations_GetRoute_0(ctx context.Context, marshaler runtime.Marshaler, client AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentOperations_GetRoute_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetRouteRequest
+		protoReq extOperatorv1.GetRouteRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -99,9 +100,9 @@ func request_AgentOperations_GetRoute_0(ctx context.Context, marshaler runtime.M
 	return msg, metadata, err
 }
 
-func local_request_AgentOperations_GetRoute_0(ctx context.Context, marshaler runtime.Marshaler, server AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentOperations_GetRoute_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetRouteRequest
+		protoReq extOperatorv1.GetRouteRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -123,9 +124,9 @@ func local_request_AgentOperations_GetRoute_0(ctx context.Context, marshaler run
 	return msg, metadata, err
 }
 
-func request_AgentOperations_ListInstallations_0(ctx context.Context, marshaler runtime.Marshaler, client AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentOperations_ListInstallations_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListInstallationsRequest
+		protoReq extOperatorv1.ListInstallationsRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -144,9 +145,9 @@ func request_AgentOperations_ListInstallations_0(ctx context.Context, marshaler 
 	return msg, metadata, err
 }
 
-func local_request_AgentOperations_ListInstallations_0(ctx context.Context, marshaler runtime.Marshaler, server AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentOperations_ListInstallations_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListInstallationsRequest
+		protoReq extOperatorv1.ListInstallationsRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -162,9 +163,9 @@ func local_request_AgentOperations_ListInstallations_0(ctx context.Context, mars
 	return msg, metadata, err
 }
 
-func request_AgentOperations_Uninstall_0(ctx context.Context, marshaler runtime.Marshaler, client AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentOperations_Uninstall_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq UninstallRequest
+		protoReq extOperatorv1.UninstallRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -191,9 +192,9 @@ func request_AgentOperations_Uninstall_0(ctx context.Context, marshaler runtime.
 	return msg, metadata, err
 }
 
-func local_request_AgentOperations_Uninstall_0(ctx context.Context, marshaler runtime.Marshaler, server AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentOperations_Uninstall_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq UninstallRequest
+		protoReq extOperatorv1.UninstallRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -217,9 +218,9 @@ func local_request_AgentOperations_Uninstall_0(ctx context.Context, marshaler ru
 	return msg, metadata, err
 }
 
-func request_AgentOperations_ListServices_0(ctx context.Context, marshaler runtime.Marshaler, client AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentOperations_ListServices_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListServicesRequest
+		protoReq extOperatorv1.ListServicesRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -238,9 +239,9 @@ func request_AgentOperations_ListServices_0(ctx context.Context, marshaler runti
 	return msg, metadata, err
 }
 
-func local_request_AgentOperations_ListServices_0(ctx context.Context, marshaler runtime.Marshaler, server AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentOperations_ListServices_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListServicesRequest
+		protoReq extOperatorv1.ListServicesRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -256,9 +257,9 @@ func local_request_AgentOperations_ListServices_0(ctx context.Context, marshaler
 	return msg, metadata, err
 }
 
-func request_AgentOperations_StartService_0(ctx context.Context, marshaler runtime.Marshaler, client AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentOperations_StartService_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq StartServiceRequest
+		protoReq extOperatorv1.StartServiceRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -288,9 +289,9 @@ func request_AgentOperations_StartService_0(ctx context.Context, marshaler runti
 	return msg, metadata, err
 }
 
-func local_request_AgentOperations_StartService_0(ctx context.Context, marshaler runtime.Marshaler, server AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentOperations_StartService_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq StartServiceRequest
+		protoReq extOperatorv1.StartServiceRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -317,9 +318,9 @@ func local_request_AgentOperations_StartService_0(ctx context.Context, marshaler
 	return msg, metadata, err
 }
 
-func request_AgentOperations_StopService_0(ctx context.Context, marshaler runtime.Marshaler, client AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentOperations_StopService_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq StopServiceRequest
+		protoReq extOperatorv1.StopServiceRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -349,9 +350,9 @@ func request_AgentOperations_StopService_0(ctx context.Context, marshaler runtim
 	return msg, metadata, err
 }
 
-func local_request_AgentOperations_StopService_0(ctx context.Context, marshaler runtime.Marshaler, server AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentOperations_StopService_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq StopServiceRequest
+		protoReq extOperatorv1.StopServiceRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -378,9 +379,9 @@ func local_request_AgentOperations_StopService_0(ctx context.Context, marshaler 
 	return msg, metadata, err
 }
 
-func request_AgentOperations_RestartService_0(ctx context.Context, marshaler runtime.Marshaler, client AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentOperations_RestartService_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq RestartServiceRequest
+		protoReq extOperatorv1.RestartServiceRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -410,9 +411,9 @@ func request_AgentOperations_RestartService_0(ctx context.Context, marshaler run
 	return msg, metadata, err
 }
 
-func local_request_AgentOperations_RestartService_0(ctx context.Context, marshaler runtime.Marshaler, server AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentOperations_RestartService_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq RestartServiceRequest
+		protoReq extOperatorv1.RestartServiceRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -439,9 +440,9 @@ func local_request_AgentOperations_RestartService_0(ctx context.Context, marshal
 	return msg, metadata, err
 }
 
-func request_AgentOperations_ListAppPools_0(ctx context.Context, marshaler runtime.Marshaler, client AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentOperations_ListAppPools_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListAppPoolsRequest
+		protoReq extOperatorv1.ListAppPoolsRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -460,9 +461,9 @@ func request_AgentOperations_ListAppPools_0(ctx context.Context, marshaler runti
 	return msg, metadata, err
 }
 
-func local_request_AgentOperations_ListAppPools_0(ctx context.Context, marshaler runtime.Marshaler, server AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentOperations_ListAppPools_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListAppPoolsRequest
+		protoReq extOperatorv1.ListAppPoolsRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -478,9 +479,9 @@ func local_request_AgentOperations_ListAppPools_0(ctx context.Context, marshaler
 	return msg, metadata, err
 }
 
-func request_AgentOperations_StartAppPool_0(ctx context.Context, marshaler runtime.Marshaler, client AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentOperations_StartAppPool_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq StartAppPoolRequest
+		protoReq extOperatorv1.StartAppPoolRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -510,9 +511,9 @@ func request_AgentOperations_StartAppPool_0(ctx context.Context, marshaler runti
 	return msg, metadata, err
 }
 
-func local_request_AgentOperations_StartAppPool_0(ctx context.Context, marshaler runtime.Marshaler, server AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentOperations_StartAppPool_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq StartAppPoolRequest
+		protoReq extOperatorv1.StartAppPoolRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -539,9 +540,9 @@ func local_request_AgentOperations_StartAppPool_0(ctx context.Context, marshaler
 	return msg, metadata, err
 }
 
-func request_AgentOperations_StopAppPool_0(ctx context.Context, marshaler runtime.Marshaler, client AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentOperations_StopAppPool_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq StopAppPoolRequest
+		protoReq extOperatorv1.StopAppPoolRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -571,9 +572,9 @@ func request_AgentOperations_StopAppPool_0(ctx context.Context, marshaler runtim
 	return msg, metadata, err
 }
 
-func local_request_AgentOperations_StopAppPool_0(ctx context.Context, marshaler runtime.Marshaler, server AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentOperations_StopAppPool_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq StopAppPoolRequest
+		protoReq extOperatorv1.StopAppPoolRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -600,9 +601,9 @@ func local_request_AgentOperations_StopAppPool_0(ctx context.Context, marshaler 
 	return msg, metadata, err
 }
 
-func request_AgentOperations_RecycleAppPool_0(ctx context.Context, marshaler runtime.Marshaler, client AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentOperations_RecycleAppPool_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq RecycleAppPoolRequest
+		protoReq extOperatorv1.RecycleAppPoolRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -632,9 +633,9 @@ func request_AgentOperations_RecycleAppPool_0(ctx context.Context, marshaler run
 	return msg, metadata, err
 }
 
-func local_request_AgentOperations_RecycleAppPool_0(ctx context.Context, marshaler runtime.Marshaler, server AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentOperations_RecycleAppPool_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq RecycleAppPoolRequest
+		protoReq extOperatorv1.RecycleAppPoolRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -661,9 +662,9 @@ func local_request_AgentOperations_RecycleAppPool_0(ctx context.Context, marshal
 	return msg, metadata, err
 }
 
-func request_AgentOperations_ListCertificates_0(ctx context.Context, marshaler runtime.Marshaler, client AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentOperations_ListCertificates_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListCertificatesRequest
+		protoReq extOperatorv1.ListCertificatesRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -682,9 +683,9 @@ func request_AgentOperations_ListCertificates_0(ctx context.Context, marshaler r
 	return msg, metadata, err
 }
 
-func local_request_AgentOperations_ListCertificates_0(ctx context.Context, marshaler runtime.Marshaler, server AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentOperations_ListCertificates_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListCertificatesRequest
+		protoReq extOperatorv1.ListCertificatesRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -700,9 +701,9 @@ func local_request_AgentOperations_ListCertificates_0(ctx context.Context, marsh
 	return msg, metadata, err
 }
 
-func request_AgentOperations_SyncPackages_0(ctx context.Context, marshaler runtime.Marshaler, client AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentOperations_SyncPackages_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq SyncPackagesRequest
+		protoReq extOperatorv1.SyncPackagesRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -724,9 +725,9 @@ func request_AgentOperations_SyncPackages_0(ctx context.Context, marshaler runti
 	return msg, metadata, err
 }
 
-func local_request_AgentOperations_SyncPackages_0(ctx context.Context, marshaler runtime.Marshaler, server AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentOperations_SyncPackages_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq SyncPackagesRequest
+		protoReq extOperatorv1.SyncPackagesRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -745,9 +746,9 @@ func local_request_AgentOperations_SyncPackages_0(ctx context.Context, marshaler
 	return msg, metadata, err
 }
 
-func request_AgentOperations_GetCommand_0(ctx context.Context, marshaler runtime.Marshaler, client AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentOperations_GetCommand_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetCommandRequest
+		protoReq extOperatorv1.GetCommandRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -774,9 +775,9 @@ func request_AgentOperations_GetCommand_0(ctx context.Context, marshaler runtime
 	return msg, metadata, err
 }
 
-func local_request_AgentOperations_GetCommand_0(ctx context.Context, marshaler runtime.Marshaler, server AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentOperations_GetCommand_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AgentOperationsServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetCommandRequest
+		protoReq extOperatorv1.GetCommandRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -800,9 +801,9 @@ func local_request_AgentOperations_GetCommand_0(ctx context.Context, marshaler r
 	return msg, metadata, err
 }
 
-func request_AgentOperations_BatchRun_0(ctx context.Context, marshaler runtime.Marshaler, client AgentOperationsClient, req *http.Request, pathParams map[string]string) (AgentOperations_BatchRunClient, runtime.ServerMetadata, error) {
+func request_AgentOperations_BatchRun_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentOperationsClient, req *http.Request, pathParams map[string]string) (extOperatorv1.AgentOperations_BatchRunClient, runtime.ServerMetadata, error) {
 	var (
-		protoReq BatchRunRequest
+		protoReq extOperatorv1.BatchRunRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
@@ -828,7 +829,7 @@ func request_AgentOperations_BatchRun_0(ctx context.Context, marshaler runtime.M
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
 // Note that using this registration option will cause many gRPC library features to stop working. Consider using RegisterAgentOperationsHandlerFromEndpoint instead.
 // GRPC interceptors will not work for this type of registration. To use interceptors, you must use the "runtime.WithMiddlewares" option in the "runtime.NewServeMux" call.
-func RegisterAgentOperationsHandlerServer(ctx context.Context, mux *runtime.ServeMux, server AgentOperationsServer) error {
+func RegisterAgentOperationsHandlerServer(ctx context.Context, mux *runtime.ServeMux, server extOperatorv1.AgentOperationsServer) error {
 	mux.Handle(http.MethodGet, pattern_AgentOperations_ListAgents_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -1167,15 +1168,15 @@ func RegisterAgentOperationsHandlerFromEndpoint(ctx context.Context, mux *runtim
 // RegisterAgentOperationsHandler registers the http handlers for service AgentOperations to "mux".
 // The handlers forward requests to the grpc endpoint over "conn".
 func RegisterAgentOperationsHandler(ctx context.Context, mux *runtime.ServeMux, conn *grpc.ClientConn) error {
-	return RegisterAgentOperationsHandlerClient(ctx, mux, NewAgentOperationsClient(conn))
+	return RegisterAgentOperationsHandlerClient(ctx, mux, extOperatorv1.NewAgentOperationsClient(conn))
 }
 
 // RegisterAgentOperationsHandlerClient registers the http handlers for service AgentOperations
-// to "mux". The handlers forward requests to the grpc endpoint over the given implementation of "AgentOperationsClient".
-// Note: the gRPC framework executes interceptors within the gRPC handler. If the passed in "AgentOperationsClient"
+// to "mux". The handlers forward requests to the grpc endpoint over the given implementation of "extOperatorv1.AgentOperationsClient".
+// Note: the gRPC framework executes interceptors within the gRPC handler. If the passed in "extOperatorv1.AgentOperationsClient"
 // doesn't go through the normal gRPC flow (creating a gRPC client etc.) then it will be up to the passed in
-// "AgentOperationsClient" to call the correct interceptors. This client ignores the HTTP middlewares.
-func RegisterAgentOperationsHandlerClient(ctx context.Context, mux *runtime.ServeMux, client AgentOperationsClient) error {
+// "extOperatorv1.AgentOperationsClient" to call the correct interceptors. This client ignores the HTTP middlewares.
+func RegisterAgentOperationsHandlerClient(ctx context.Context, mux *runtime.ServeMux, client extOperatorv1.AgentOperationsClient) error {
 	mux.Handle(http.MethodGet, pattern_AgentOperations_ListAgents_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()

@@ -14,6 +14,7 @@ import (
 	"io"
 	"net/http"
 
+	extOperatorv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/operator/v1"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
 	"google.golang.org/grpc"
@@ -37,9 +38,9 @@ var (
 
 var filter_AgentConfig_ListAgents_0 = &utilities.DoubleArray{Encoding: map[string]int{}, Base: []int(nil), Check: []int(nil)}
 
-func request_AgentConfig_ListAgents_0(ctx context.Context, marshaler runtime.Marshaler, client AgentConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentConfig_ListAgents_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListConfigAgentsRequest
+		protoReq extOperatorv1.ListConfigAgentsRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := req.ParseForm(); err != nil {
@@ -55,9 +56,9 @@ func request_AgentConfig_ListAgents_0(ctx context.Context, marshaler runtime.Mar
 	return msg, metadata, err
 }
 
-func local_request_AgentConfig_ListAgents_0(ctx context.Context, marshaler runtime.Marshaler, server AgentConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentConfig_ListAgents_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AgentConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListConfigAgentsRequest
+		protoReq extOperatorv1.ListConfigAgentsRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := req.ParseForm(); err != nil {
@@ -70,9 +71,9 @@ func local_request_AgentConfig_ListAgents_0(ctx context.Context, marshaler runti
 	return msg, metadata, err
 }
 
-func request_AgentConfig_AddAgent_0(ctx context.Context, marshaler runtime.Marshaler, client AgentConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentConfig_AddAgent_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq AddAgentRequest
+		protoReq extOperatorv1.AddAgentRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
@@ -85,9 +86,9 @@ func request_AgentConfig_AddAgent_0(ctx context.Context, marshaler runtime.Marsh
 	return msg, metadata, err
 }
 
-func local_request_AgentConfig_AddAgent_0(ctx context.Context, marshaler runtime.Marshaler, server AgentConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentConfig_AddAgent_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AgentConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq AddAgentRequest
+		protoReq extOperatorv1.AddAgentRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
@@ -97,9 +98,9 @@ func local_request_AgentConfig_AddAgent_0(ctx context.Context, marshaler runtime
 	return msg, metadata, err
 }
 
-func request_AgentConfig_BatchAcceptAgents_0(ctx context.Context, marshaler runtime.Marshaler, client AgentConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentConfig_BatchAcceptAgents_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq BatchAcceptAgentsRequest
+		protoReq extOperatorv1.BatchAcceptAgentsRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
@@ -112,9 +113,9 @@ func request_AgentConfig_BatchAcceptAgents_0(ctx context.Context, marshaler runt
 	return msg, metadata, err
 }
 
-func local_request_AgentConfig_BatchAcceptAgents_0(ctx context.Context, marshaler runtime.Marshaler, server AgentConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentConfig_BatchAcceptAgents_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AgentConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq BatchAcceptAgentsRequest
+		protoReq extOperatorv1.BatchAcceptAgentsRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
@@ -124,9 +125,9 @@ func local_request_AgentConfig_BatchAcceptAgents_0(ctx context.Context, marshale
 	return msg, metadata, err
 }
 
-func request_AgentConfig_GetAgent_0(ctx context.Context, marshaler runtime.Marshaler, client AgentConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentConfig_GetAgent_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetAgentRequest
+		protoReq extOperatorv1.GetAgentRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -145,9 +146,9 @@ func request_AgentConfig_GetAgent_0(ctx context.Context, marshaler runtime.Marsh
 	return msg, metadata, err
 }
 
-func local_request_AgentConfig_GetAgent_0(ctx context.Context, marshaler runtime.Marshaler, server AgentConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentConfig_GetAgent_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AgentConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetAgentRequest
+		protoReq extOperatorv1.GetAgentRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -163,9 +164,9 @@ func local_request_AgentConfig_GetAgent_0(ctx context.Context, marshaler runtime
 	return msg, metadata, err
 }
 
-func request_AgentConfig_UpdateAgent_0(ctx context.Context, marshaler runtime.Marshaler, client AgentConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentConfig_UpdateAgent_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq UpdateAgentRequest
+		protoReq extOperatorv1.UpdateAgentRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -187,9 +188,9 @@ func request_AgentConfig_UpdateAgent_0(ctx context.Context, marshaler runtime.Ma
 	return msg, metadata, err
 }
 
-func local_request_AgentConfig_UpdateAgent_0(ctx context.Context, marshaler runtime.Marshaler, server AgentConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentConfig_UpdateAgent_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AgentConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq UpdateAgentRequest
+		protoReq extOperatorv1.UpdateAgentRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -210,9 +211,9 @@ func local_request_AgentConfig_UpdateAgent_0(ctx context.Context, marshaler runt
 
 var filter_AgentConfig_RemoveAgent_0 = &utilities.DoubleArray{Encoding: map[string]int{"agent": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
 
-func request_AgentConfig_RemoveAgent_0(ctx context.Context, marshaler runtime.Marshaler, client AgentConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentConfig_RemoveAgent_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq RemoveAgentRequest
+		protoReq extOperatorv1.RemoveAgentRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -237,9 +238,9 @@ func request_AgentConfig_RemoveAgent_0(ctx context.Context, marshaler runtime.Ma
 	return msg, metadata, err
 }
 
-func local_request_AgentConfig_RemoveAgent_0(ctx context.Context, marshaler runtime.Marshaler, server AgentConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentConfig_RemoveAgent_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AgentConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq RemoveAgentRequest
+		protoReq extOperatorv1.RemoveAgentRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -261,9 +262,9 @@ func local_request_AgentConfig_RemoveAgent_0(ctx context.Context, marshaler runt
 	return msg, metadata, err
 }
 
-func request_AgentConfig_AcceptAgent_0(ctx context.Context, marshaler runtime.Marshaler, client AgentConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentConfig_AcceptAgent_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq AcceptAgentRequest
+		protoReq extOperatorv1.AcceptAgentRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -285,9 +286,9 @@ func request_AgentConfig_AcceptAgent_0(ctx context.Context, marshaler runtime.Ma
 	return msg, metadata, err
 }
 
-func local_request_AgentConfig_AcceptAgent_0(ctx context.Context, marshaler runtime.Marshaler, server AgentConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentConfig_AcceptAgent_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AgentConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq AcceptAgentRequest
+		protoReq extOperatorv1.AcceptAgentRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -306,9 +307,9 @@ func local_request_AgentConfig_AcceptAgent_0(ctx context.Context, marshaler runt
 	return msg, metadata, err
 }
 
-func request_AgentConfig_RejectAgent_0(ctx context.Context, marshaler runtime.Marshaler, client AgentConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentConfig_RejectAgent_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq RejectAgentRequest
+		protoReq extOperatorv1.RejectAgentRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -330,9 +331,9 @@ func request_AgentConfig_RejectAgent_0(ctx context.Context, marshaler runtime.Ma
 	return msg, metadata, err
 }
 
-func local_request_AgentConfig_RejectAgent_0(ctx context.Context, marshaler runtime.Marshaler, server AgentConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentConfig_RejectAgent_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AgentConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq RejectAgentRequest
+		protoReq extOperatorv1.RejectAgentRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -351,9 +352,9 @@ func local_request_AgentConfig_RejectAgent_0(ctx context.Context, marshaler runt
 	return msg, metadata, err
 }
 
-func request_AgentConfig_ResolveIdentityConflict_0(ctx context.Context, marshaler runtime.Marshaler, client AgentConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentConfig_ResolveIdentityConflict_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ResolveIdentityConflictRequest
+		protoReq extOperatorv1.ResolveIdentityConflictRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -375,9 +376,9 @@ func request_AgentConfig_ResolveIdentityConflict_0(ctx context.Context, marshale
 	return msg, metadata, err
 }
 
-func local_request_AgentConfig_ResolveIdentityConflict_0(ctx context.Context, marshaler runtime.Marshaler, server AgentConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentConfig_ResolveIdentityConflict_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AgentConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ResolveIdentityConflictRequest
+		protoReq extOperatorv1.ResolveIdentityConflictRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -396,9 +397,9 @@ func local_request_AgentConfig_ResolveIdentityConflict_0(ctx context.Context, ma
 	return msg, metadata, err
 }
 
-func request_AgentConfig_ResetToken_0(ctx context.Context, marshaler runtime.Marshaler, client AgentConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentConfig_ResetToken_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ResetTokenRequest
+		protoReq extOperatorv1.ResetTokenRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -420,9 +421,9 @@ func request_AgentConfig_ResetToken_0(ctx context.Context, marshaler runtime.Mar
 	return msg, metadata, err
 }
 
-func local_request_AgentConfig_ResetToken_0(ctx context.Context, marshaler runtime.Marshaler, server AgentConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentConfig_ResetToken_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AgentConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ResetTokenRequest
+		protoReq extOperatorv1.ResetTokenRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -441,9 +442,9 @@ func local_request_AgentConfig_ResetToken_0(ctx context.Context, marshaler runti
 	return msg, metadata, err
 }
 
-func request_AgentConfig_VerifyHttp_0(ctx context.Context, marshaler runtime.Marshaler, client AgentConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentConfig_VerifyHttp_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq VerifyHttpRequest
+		protoReq extOperatorv1.VerifyHttpRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -465,9 +466,9 @@ func request_AgentConfig_VerifyHttp_0(ctx context.Context, marshaler runtime.Mar
 	return msg, metadata, err
 }
 
-func local_request_AgentConfig_VerifyHttp_0(ctx context.Context, marshaler runtime.Marshaler, server AgentConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentConfig_VerifyHttp_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AgentConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq VerifyHttpRequest
+		protoReq extOperatorv1.VerifyHttpRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -486,9 +487,9 @@ func local_request_AgentConfig_VerifyHttp_0(ctx context.Context, marshaler runti
 	return msg, metadata, err
 }
 
-func request_AgentConfig_ListUrlProposals_0(ctx context.Context, marshaler runtime.Marshaler, client AgentConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentConfig_ListUrlProposals_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListUrlProposalsRequest
+		protoReq extOperatorv1.ListUrlProposalsRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -507,9 +508,9 @@ func request_AgentConfig_ListUrlProposals_0(ctx context.Context, marshaler runti
 	return msg, metadata, err
 }
 
-func local_request_AgentConfig_ListUrlProposals_0(ctx context.Context, marshaler runtime.Marshaler, server AgentConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentConfig_ListUrlProposals_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AgentConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListUrlProposalsRequest
+		protoReq extOperatorv1.ListUrlProposalsRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -527,9 +528,9 @@ func local_request_AgentConfig_ListUrlProposals_0(ctx context.Context, marshaler
 
 var filter_ServerConfig_ListServers_0 = &utilities.DoubleArray{Encoding: map[string]int{}, Base: []int(nil), Check: []int(nil)}
 
-func request_ServerConfig_ListServers_0(ctx context.Context, marshaler runtime.Marshaler, client ServerConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_ServerConfig_ListServers_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.ServerConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListServersRequest
+		protoReq extOperatorv1.ListServersRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := req.ParseForm(); err != nil {
@@ -545,9 +546,9 @@ func request_ServerConfig_ListServers_0(ctx context.Context, marshaler runtime.M
 	return msg, metadata, err
 }
 
-func local_request_ServerConfig_ListServers_0(ctx context.Context, marshaler runtime.Marshaler, server ServerConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_ServerConfig_ListServers_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.ServerConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListServersRequest
+		protoReq extOperatorv1.ListServersRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := req.ParseForm(); err != nil {
@@ -560,9 +561,9 @@ func local_request_ServerConfig_ListServers_0(ctx context.Context, marshaler run
 	return msg, metadata, err
 }
 
-func request_ServerConfig_CreateServer_0(ctx context.Context, marshaler runtime.Marshaler, client ServerConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_ServerConfig_CreateServer_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.ServerConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq CreateServerRequest
+		protoReq extOperatorv1.CreateServerRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
@@ -575,9 +576,9 @@ func request_ServerConfig_CreateServer_0(ctx context.Context, marshaler runtime.
 	return msg, metadata, err
 }
 
-func local_request_ServerConfig_CreateServer_0(ctx context.Context, marshaler runtime.Marshaler, server ServerConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_ServerConfig_CreateServer_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.ServerConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq CreateServerRequest
+		protoReq extOperatorv1.CreateServerRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
@@ -587,9 +588,9 @@ func local_request_ServerConfig_CreateServer_0(ctx context.Context, marshaler ru
 	return msg, metadata, err
 }
 
-func request_ServerConfig_GetServer_0(ctx context.Context, marshaler runtime.Marshaler, client ServerConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_ServerConfig_GetServer_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.ServerConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetServerRequest
+		protoReq extOperatorv1.GetServerRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -608,9 +609,9 @@ func request_ServerConfig_GetServer_0(ctx context.Context, marshaler runtime.Mar
 	return msg, metadata, err
 }
 
-func local_request_ServerConfig_GetServer_0(ctx context.Context, marshaler runtime.Marshaler, server ServerConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_ServerConfig_GetServer_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.ServerConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetServerRequest
+		protoReq extOperatorv1.GetServerRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -626,9 +627,9 @@ func local_request_ServerConfig_GetServer_0(ctx context.Context, marshaler runti
 	return msg, metadata, err
 }
 
-func request_ServerConfig_UpdateServer_0(ctx context.Context, marshaler runtime.Marshaler, client ServerConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_ServerConfig_UpdateServer_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.ServerConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq UpdateServerRequest
+		protoReq extOperatorv1.UpdateServerRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -650,9 +651,9 @@ func request_ServerConfig_UpdateServer_0(ctx context.Context, marshaler runtime.
 	return msg, metadata, err
 }
 
-func local_request_ServerConfig_UpdateServer_0(ctx context.Context, marshaler runtime.Marshaler, server ServerConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_ServerConfig_UpdateServer_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.ServerConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq UpdateServerRequest
+		protoReq extOperatorv1.UpdateServerRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -673,9 +674,9 @@ func local_request_ServerConfig_UpdateServer_0(ctx context.Context, marshaler ru
 
 var filter_ServerConfig_ListOfflineLog_0 = &utilities.DoubleArray{Encoding: map[string]int{"server": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
 
-func request_ServerConfig_ListOfflineLog_0(ctx context.Context, marshaler runtime.Marshaler, client ServerConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_ServerConfig_ListOfflineLog_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.ServerConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListOfflineLogRequest
+		protoReq extOperatorv1.ListOfflineLogRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -700,9 +701,9 @@ func request_ServerConfig_ListOfflineLog_0(ctx context.Context, marshaler runtim
 	return msg, metadata, err
 }
 
-func local_request_ServerConfig_ListOfflineLog_0(ctx context.Context, marshaler runtime.Marshaler, server ServerConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_ServerConfig_ListOfflineLog_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.ServerConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListOfflineLogRequest
+		protoReq extOperatorv1.ListOfflineLogRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -729,7 +730,7 @@ func local_request_ServerConfig_ListOfflineLog_0(ctx context.Context, marshaler 
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
 // Note that using this registration option will cause many gRPC library features to stop working. Consider using RegisterAgentConfigHandlerFromEndpoint instead.
 // GRPC interceptors will not work for this type of registration. To use interceptors, you must use the "runtime.WithMiddlewares" option in the "runtime.NewServeMux" call.
-func RegisterAgentConfigHandlerServer(ctx context.Context, mux *runtime.ServeMux, server AgentConfigServer) error {
+func RegisterAgentConfigHandlerServer(ctx context.Context, mux *runtime.ServeMux, server extOperatorv1.AgentConfigServer) error {
 	mux.Handle(http.MethodGet, pattern_AgentConfig_ListAgents_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -979,7 +980,7 @@ func RegisterAgentConfigHandlerServer(ctx context.Context, mux *runtime.ServeMux
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
 // Note that using this registration option will cause many gRPC library features to stop working. Consider using RegisterServerConfigHandlerFromEndpoint instead.
 // GRPC interceptors will not work for this type of registration. To use interceptors, you must use the "runtime.WithMiddlewares" option in the "runtime.NewServeMux" call.
-func RegisterServerConfigHandlerServer(ctx context.Context, mux *runtime.ServeMux, server ServerConfigServer) error {
+func RegisterServerConfigHandlerServer(ctx context.Context, mux *runtime.ServeMux, server extOperatorv1.ServerConfigServer) error {
 	mux.Handle(http.MethodGet, pattern_ServerConfig_ListServers_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -1111,15 +1112,15 @@ func RegisterAgentConfigHandlerFromEndpoint(ctx context.Context, mux *runtime.Se
 // RegisterAgentConfigHandler registers the http handlers for service AgentConfig to "mux".
 // The handlers forward requests to the grpc endpoint over "conn".
 func RegisterAgentConfigHandler(ctx context.Context, mux *runtime.ServeMux, conn *grpc.ClientConn) error {
-	return RegisterAgentConfigHandlerClient(ctx, mux, NewAgentConfigClient(conn))
+	return RegisterAgentConfigHandlerClient(ctx, mux, extOperatorv1.NewAgentConfigClient(conn))
 }
 
 // RegisterAgentConfigHandlerClient registers the http handlers for service AgentConfig
-// to "mux". The handlers forward requests to the grpc endpoint over the given implementation of "AgentConfigClient".
-// Note: the gRPC framework executes interceptors within the gRPC handler. If the passed in "AgentConfigClient"
+// to "mux". The handlers forward requests to the grpc endpoint over the given implementation of "extOperatorv1.AgentConfigClient".
+// Note: the gRPC framework executes interceptors within the gRPC handler. If the passed in "extOperatorv1.AgentConfigClient"
 // doesn't go through the normal gRPC flow (creating a gRPC client etc.) then it will be up to the passed in
-// "AgentConfigClient" to call the correct interceptors. This client ignores the HTTP middlewares.
-func RegisterAgentConfigHandlerClient(ctx context.Context, mux *runtime.ServeMux, client AgentConfigClient) error {
+// "extOperatorv1.AgentConfigClient" to call the correct interceptors. This client ignores the HTTP middlewares.
+func RegisterAgentConfigHandlerClient(ctx context.Context, mux *runtime.ServeMux, client extOperatorv1.AgentConfigClient) error {
 	mux.Handle(http.MethodGet, pattern_AgentConfig_ListAgents_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -1384,15 +1385,15 @@ func RegisterServerConfigHandlerFromEndpoint(ctx context.Context, mux *runtime.S
 // RegisterServerConfigHandler registers the http handlers for service ServerConfig to "mux".
 // The handlers forward requests to the grpc endpoint over "conn".
 func RegisterServerConfigHandler(ctx context.Context, mux *runtime.ServeMux, conn *grpc.ClientConn) error {
-	return RegisterServerConfigHandlerClient(ctx, mux, NewServerConfigClient(conn))
+	return RegisterServerConfigHandlerClient(ctx, mux, extOperatorv1.NewServerConfigClient(conn))
 }
 
 // RegisterServerConfigHandlerClient registers the http handlers for service ServerConfig
-// to "mux". The handlers forward requests to the grpc endpoint over the given implementation of "ServerConfigClient".
-// Note: the gRPC framework executes interceptors within the gRPC handler. If the passed in "ServerConfigClient"
+// to "mux". The handlers forward requests to the grpc endpoint over the given implementation of "extOperatorv1.ServerConfigClient".
+// Note: the gRPC framework executes interceptors within the gRPC handler. If the passed in "extOperatorv1.ServerConfigClient"
 // doesn't go through the normal gRPC flow (creating a gRPC client etc.) then it will be up to the passed in
-// "ServerConfigClient" to call the correct interceptors. This client ignores the HTTP middlewares.
-func RegisterServerConfigHandlerClient(ctx context.Context, mux *runtime.ServeMux, client ServerConfigClient) error {
+// "extOperatorv1.ServerConfigClient" to call the correct interceptors. This client ignores the HTTP middlewares.
+func RegisterServerConfigHandlerClient(ctx context.Context, mux *runtime.ServeMux, client extOperatorv1.ServerConfigClient) error {
 	mux.Handle(http.MethodGet, pattern_ServerConfig_ListServers_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()

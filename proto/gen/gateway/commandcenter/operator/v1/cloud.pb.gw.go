@@ -14,6 +14,7 @@ import (
 	"io"
 	"net/http"
 
+	extOperatorv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/operator/v1"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
 	"google.golang.org/grpc"
@@ -35,9 +36,9 @@ var (
 	_ = metadata.Join
 )
 
-func request_CloudConfig_ListControlServers_0(ctx context.Context, marshaler runtime.Marshaler, client CloudConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_CloudConfig_ListControlServers_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.CloudConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListControlServersRequest
+		protoReq extOperatorv1.ListControlServersRequest
 		metadata runtime.ServerMetadata
 	)
 	if req.Body != nil {
@@ -47,18 +48,18 @@ func request_CloudConfig_ListControlServers_0(ctx context.Context, marshaler run
 	return msg, metadata, err
 }
 
-func local_request_CloudConfig_ListControlServers_0(ctx context.Context, marshaler runtime.Marshaler, server CloudConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_CloudConfig_ListControlServers_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.CloudConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListControlServersRequest
+		protoReq extOperatorv1.ListControlServersRequest
 		metadata runtime.ServerMetadata
 	)
 	msg, err := server.ListControlServers(ctx, &protoReq)
 	return msg, metadata, err
 }
 
-func request_CloudConfig_SetControlServerMode_0(ctx context.Context, marshaler runtime.Marshaler, client CloudConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_CloudConfig_SetControlServerMode_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.CloudConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq SetControlServerModeRequest
+		protoReq extOperatorv1.SetControlServerModeRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -80,9 +81,9 @@ func request_CloudConfig_SetControlServerMode_0(ctx context.Context, marshaler r
 	return msg, metadata, err
 }
 
-func local_request_CloudConfig_SetControlServerMode_0(ctx context.Context, marshaler runtime.Marshaler, server CloudConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_CloudConfig_SetControlServerMode_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.CloudConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq SetControlServerModeRequest
+		protoReq extOperatorv1.SetControlServerModeRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -101,9 +102,9 @@ func local_request_CloudConfig_SetControlServerMode_0(ctx context.Context, marsh
 	return msg, metadata, err
 }
 
-func request_CloudConfig_UpdateControlServer_0(ctx context.Context, marshaler runtime.Marshaler, client CloudConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_CloudConfig_UpdateControlServer_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.CloudConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq UpdateControlServerRequest
+		protoReq extOperatorv1.UpdateControlServerRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -125,9 +126,9 @@ func request_CloudConfig_UpdateControlServer_0(ctx context.Context, marshaler ru
 	return msg, metadata, err
 }
 
-func local_request_CloudConfig_UpdateControlServer_0(ctx context.Context, marshaler runtime.Marshaler, server CloudConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_CloudConfig_UpdateControlServer_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.CloudConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq UpdateControlServerRequest
+		protoReq extOperatorv1.UpdateControlServerRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -148,9 +149,9 @@ func local_request_CloudConfig_UpdateControlServer_0(ctx context.Context, marsha
 
 var filter_CloudConfig_RemoveControlServer_0 = &utilities.DoubleArray{Encoding: map[string]int{"name": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
 
-func request_CloudConfig_RemoveControlServer_0(ctx context.Context, marshaler runtime.Marshaler, client CloudConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_CloudConfig_RemoveControlServer_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.CloudConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq RemoveControlServerRequest
+		protoReq extOperatorv1.RemoveControlServerRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -175,9 +176,9 @@ func request_CloudConfig_RemoveControlServer_0(ctx context.Context, marshaler ru
 	return msg, metadata, err
 }
 
-func local_request_CloudConfig_RemoveControlServer_0(ctx context.Context, marshaler runtime.Marshaler, server CloudConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_CloudConfig_RemoveControlServer_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.CloudConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq RemoveControlServerRequest
+		protoReq extOperatorv1.RemoveControlServerRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -199,9 +200,9 @@ func local_request_CloudConfig_RemoveControlServer_0(ctx context.Context, marsha
 	return msg, metadata, err
 }
 
-func request_CloudConfig_ListAffinityGroups_0(ctx context.Context, marshaler runtime.Marshaler, client CloudConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_CloudConfig_ListAffinityGroups_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.CloudConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListAffinityGroupsRequest
+		protoReq extOperatorv1.ListAffinityGroupsRequest
 		metadata runtime.ServerMetadata
 	)
 	if req.Body != nil {
@@ -211,18 +212,18 @@ func request_CloudConfig_ListAffinityGroups_0(ctx context.Context, marshaler run
 	return msg, metadata, err
 }
 
-func local_request_CloudConfig_ListAffinityGroups_0(ctx context.Context, marshaler runtime.Marshaler, server CloudConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_CloudConfig_ListAffinityGroups_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.CloudConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListAffinityGroupsRequest
+		protoReq extOperatorv1.ListAffinityGroupsRequest
 		metadata runtime.ServerMetadata
 	)
 	msg, err := server.ListAffinityGroups(ctx, &protoReq)
 	return msg, metadata, err
 }
 
-func request_CloudConfig_CreateAffinityGroup_0(ctx context.Context, marshaler runtime.Marshaler, client CloudConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_CloudConfig_CreateAffinityGroup_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.CloudConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq CreateAffinityGroupRequest
+		protoReq extOperatorv1.CreateAffinityGroupRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
@@ -235,9 +236,9 @@ func request_CloudConfig_CreateAffinityGroup_0(ctx context.Context, marshaler ru
 	return msg, metadata, err
 }
 
-func local_request_CloudConfig_CreateAffinityGroup_0(ctx context.Context, marshaler runtime.Marshaler, server CloudConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_CloudConfig_CreateAffinityGroup_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.CloudConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq CreateAffinityGroupRequest
+		protoReq extOperatorv1.CreateAffinityGroupRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
@@ -247,9 +248,9 @@ func local_request_CloudConfig_CreateAffinityGroup_0(ctx context.Context, marsha
 	return msg, metadata, err
 }
 
-func request_CloudConfig_UpdateAffinityGroup_0(ctx context.Context, marshaler runtime.Marshaler, client CloudConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_CloudConfig_UpdateAffinityGroup_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.CloudConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq UpdateAffinityGroupRequest
+		protoReq extOperatorv1.UpdateAffinityGroupRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -271,9 +272,9 @@ func request_CloudConfig_UpdateAffinityGroup_0(ctx context.Context, marshaler ru
 	return msg, metadata, err
 }
 
-func local_request_CloudConfig_UpdateAffinityGroup_0(ctx context.Context, marshaler runtime.Marshaler, server CloudConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_CloudConfig_UpdateAffinityGroup_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.CloudConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq UpdateAffinityGroupRequest
+		protoReq extOperatorv1.UpdateAffinityGroupRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -294,9 +295,9 @@ func local_request_CloudConfig_UpdateAffinityGroup_0(ctx context.Context, marsha
 
 var filter_CloudConfig_DeleteAffinityGroup_0 = &utilities.DoubleArray{Encoding: map[string]int{"group": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
 
-func request_CloudConfig_DeleteAffinityGroup_0(ctx context.Context, marshaler runtime.Marshaler, client CloudConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_CloudConfig_DeleteAffinityGroup_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.CloudConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq DeleteAffinityGroupRequest
+		protoReq extOperatorv1.DeleteAffinityGroupRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -321,9 +322,9 @@ func request_CloudConfig_DeleteAffinityGroup_0(ctx context.Context, marshaler ru
 	return msg, metadata, err
 }
 
-func local_request_CloudConfig_DeleteAffinityGroup_0(ctx context.Context, marshaler runtime.Marshaler, server CloudConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_CloudConfig_DeleteAffinityGroup_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.CloudConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq DeleteAffinityGroupRequest
+		protoReq extOperatorv1.DeleteAffinityGroupRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -345,9 +346,9 @@ func local_request_CloudConfig_DeleteAffinityGroup_0(ctx context.Context, marsha
 	return msg, metadata, err
 }
 
-func request_CloudConfig_GetFailoverList_0(ctx context.Context, marshaler runtime.Marshaler, client CloudConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_CloudConfig_GetFailoverList_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.CloudConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetFailoverListRequest
+		protoReq extOperatorv1.GetFailoverListRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -366,9 +367,9 @@ func request_CloudConfig_GetFailoverList_0(ctx context.Context, marshaler runtim
 	return msg, metadata, err
 }
 
-func local_request_CloudConfig_GetFailoverList_0(ctx context.Context, marshaler runtime.Marshaler, server CloudConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_CloudConfig_GetFailoverList_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.CloudConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetFailoverListRequest
+		protoReq extOperatorv1.GetFailoverListRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -386,9 +387,9 @@ func local_request_CloudConfig_GetFailoverList_0(ctx context.Context, marshaler 
 
 var filter_CloudConfig_ListPartitionEvents_0 = &utilities.DoubleArray{Encoding: map[string]int{}, Base: []int(nil), Check: []int(nil)}
 
-func request_CloudConfig_ListPartitionEvents_0(ctx context.Context, marshaler runtime.Marshaler, client CloudConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_CloudConfig_ListPartitionEvents_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.CloudConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListPartitionEventsRequest
+		protoReq extOperatorv1.ListPartitionEventsRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := req.ParseForm(); err != nil {
@@ -404,9 +405,9 @@ func request_CloudConfig_ListPartitionEvents_0(ctx context.Context, marshaler ru
 	return msg, metadata, err
 }
 
-func local_request_CloudConfig_ListPartitionEvents_0(ctx context.Context, marshaler runtime.Marshaler, server CloudConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_CloudConfig_ListPartitionEvents_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.CloudConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListPartitionEventsRequest
+		protoReq extOperatorv1.ListPartitionEventsRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := req.ParseForm(); err != nil {
@@ -424,7 +425,7 @@ func local_request_CloudConfig_ListPartitionEvents_0(ctx context.Context, marsha
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
 // Note that using this registration option will cause many gRPC library features to stop working. Consider using RegisterCloudConfigHandlerFromEndpoint instead.
 // GRPC interceptors will not work for this type of registration. To use interceptors, you must use the "runtime.WithMiddlewares" option in the "runtime.NewServeMux" call.
-func RegisterCloudConfigHandlerServer(ctx context.Context, mux *runtime.ServeMux, server CloudConfigServer) error {
+func RegisterCloudConfigHandlerServer(ctx context.Context, mux *runtime.ServeMux, server extOperatorv1.CloudConfigServer) error {
 	mux.Handle(http.MethodGet, pattern_CloudConfig_ListControlServers_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -656,15 +657,15 @@ func RegisterCloudConfigHandlerFromEndpoint(ctx context.Context, mux *runtime.Se
 // RegisterCloudConfigHandler registers the http handlers for service CloudConfig to "mux".
 // The handlers forward requests to the grpc endpoint over "conn".
 func RegisterCloudConfigHandler(ctx context.Context, mux *runtime.ServeMux, conn *grpc.ClientConn) error {
-	return RegisterCloudConfigHandlerClient(ctx, mux, NewCloudConfigClient(conn))
+	return RegisterCloudConfigHandlerClient(ctx, mux, extOperatorv1.NewCloudConfigClient(conn))
 }
 
 // RegisterCloudConfigHandlerClient registers the http handlers for service CloudConfig
-// to "mux". The handlers forward requests to the grpc endpoint over the given implementation of "CloudConfigClient".
-// Note: the gRPC framework executes interceptors within the gRPC handler. If the passed in "CloudConfigClient"
+// to "mux". The handlers forward requests to the grpc endpoint over the given implementation of "extOperatorv1.CloudConfigClient".
+// Note: the gRPC framework executes interceptors within the gRPC handler. If the passed in "extOperatorv1.CloudConfigClient"
 // doesn't go through the normal gRPC flow (creating a gRPC client etc.) then it will be up to the passed in
-// "CloudConfigClient" to call the correct interceptors. This client ignores the HTTP middlewares.
-func RegisterCloudConfigHandlerClient(ctx context.Context, mux *runtime.ServeMux, client CloudConfigClient) error {
+// "extOperatorv1.CloudConfigClient" to call the correct interceptors. This client ignores the HTTP middlewares.
+func RegisterCloudConfigHandlerClient(ctx context.Context, mux *runtime.ServeMux, client extOperatorv1.CloudConfigClient) error {
 	mux.Handle(http.MethodGet, pattern_CloudConfig_ListControlServers_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()

@@ -14,6 +14,7 @@ import (
 	"io"
 	"net/http"
 
+	extHeartbeatv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/heartbeat/v1"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
 	"google.golang.org/grpc"
@@ -35,9 +36,9 @@ var (
 	_ = metadata.Join
 )
 
-func request_AgentIngress_Register_0(ctx context.Context, marshaler runtime.Marshaler, client AgentIngressClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentIngress_Register_0(ctx context.Context, marshaler runtime.Marshaler, client extHeartbeatv1.AgentIngressClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq RegisterRequest
+		protoReq extHeartbeatv1.RegisterRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
@@ -50,9 +51,9 @@ func request_AgentIngress_Register_0(ctx context.Context, marshaler runtime.Mars
 	return msg, metadata, err
 }
 
-func local_request_AgentIngress_Register_0(ctx context.Context, marshaler runtime.Marshaler, server AgentIngressServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentIngress_Register_0(ctx context.Context, marshaler runtime.Marshaler, server extHeartbeatv1.AgentIngressServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq RegisterRequest
+		protoReq extHeartbeatv1.RegisterRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
@@ -62,9 +63,9 @@ func local_request_AgentIngress_Register_0(ctx context.Context, marshaler runtim
 	return msg, metadata, err
 }
 
-func request_AgentIngress_Heartbeat_0(ctx context.Context, marshaler runtime.Marshaler, client AgentIngressClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentIngress_Heartbeat_0(ctx context.Context, marshaler runtime.Marshaler, client extHeartbeatv1.AgentIngressClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq HeartbeatRequest
+		protoReq extHeartbeatv1.HeartbeatRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
@@ -77,9 +78,9 @@ func request_AgentIngress_Heartbeat_0(ctx context.Context, marshaler runtime.Mar
 	return msg, metadata, err
 }
 
-func local_request_AgentIngress_Heartbeat_0(ctx context.Context, marshaler runtime.Marshaler, server AgentIngressServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentIngress_Heartbeat_0(ctx context.Context, marshaler runtime.Marshaler, server extHeartbeatv1.AgentIngressServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq HeartbeatRequest
+		protoReq extHeartbeatv1.HeartbeatRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
@@ -89,9 +90,9 @@ func local_request_AgentIngress_Heartbeat_0(ctx context.Context, marshaler runti
 	return msg, metadata, err
 }
 
-func request_AgentIngress_GetFailoverList_0(ctx context.Context, marshaler runtime.Marshaler, client AgentIngressClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentIngress_GetFailoverList_0(ctx context.Context, marshaler runtime.Marshaler, client extHeartbeatv1.AgentIngressClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetFailoverListRequest
+		protoReq extHeartbeatv1.GetFailoverListRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
@@ -104,9 +105,9 @@ func request_AgentIngress_GetFailoverList_0(ctx context.Context, marshaler runti
 	return msg, metadata, err
 }
 
-func local_request_AgentIngress_GetFailoverList_0(ctx context.Context, marshaler runtime.Marshaler, server AgentIngressServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentIngress_GetFailoverList_0(ctx context.Context, marshaler runtime.Marshaler, server extHeartbeatv1.AgentIngressServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetFailoverListRequest
+		protoReq extHeartbeatv1.GetFailoverListRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
@@ -116,9 +117,9 @@ func local_request_AgentIngress_GetFailoverList_0(ctx context.Context, marshaler
 	return msg, metadata, err
 }
 
-func request_AgentIngress_Ping_0(ctx context.Context, marshaler runtime.Marshaler, client AgentIngressClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AgentIngress_Ping_0(ctx context.Context, marshaler runtime.Marshaler, client extHeartbeatv1.AgentIngressClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq PingRequest
+		protoReq extHeartbeatv1.PingRequest
 		metadata runtime.ServerMetadata
 	)
 	if req.Body != nil {
@@ -128,9 +129,9 @@ func request_AgentIngress_Ping_0(ctx context.Context, marshaler runtime.Marshale
 	return msg, metadata, err
 }
 
-func local_request_AgentIngress_Ping_0(ctx context.Context, marshaler runtime.Marshaler, server AgentIngressServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AgentIngress_Ping_0(ctx context.Context, marshaler runtime.Marshaler, server extHeartbeatv1.AgentIngressServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq PingRequest
+		protoReq extHeartbeatv1.PingRequest
 		metadata runtime.ServerMetadata
 	)
 	msg, err := server.Ping(ctx, &protoReq)
@@ -142,7 +143,7 @@ func local_request_AgentIngress_Ping_0(ctx context.Context, marshaler runtime.Ma
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
 // Note that using this registration option will cause many gRPC library features to stop working. Consider using RegisterAgentIngressHandlerFromEndpoint instead.
 // GRPC interceptors will not work for this type of registration. To use interceptors, you must use the "runtime.WithMiddlewares" option in the "runtime.NewServeMux" call.
-func RegisterAgentIngressHandlerServer(ctx context.Context, mux *runtime.ServeMux, server AgentIngressServer) error {
+func RegisterAgentIngressHandlerServer(ctx context.Context, mux *runtime.ServeMux, server extHeartbeatv1.AgentIngressServer) error {
 	mux.Handle(http.MethodPost, pattern_AgentIngress_Register_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -254,15 +255,15 @@ func RegisterAgentIngressHandlerFromEndpoint(ctx context.Context, mux *runtime.S
 // RegisterAgentIngressHandler registers the http handlers for service AgentIngress to "mux".
 // The handlers forward requests to the grpc endpoint over "conn".
 func RegisterAgentIngressHandler(ctx context.Context, mux *runtime.ServeMux, conn *grpc.ClientConn) error {
-	return RegisterAgentIngressHandlerClient(ctx, mux, NewAgentIngressClient(conn))
+	return RegisterAgentIngressHandlerClient(ctx, mux, extHeartbeatv1.NewAgentIngressClient(conn))
 }
 
 // RegisterAgentIngressHandlerClient registers the http handlers for service AgentIngress
-// to "mux". The handlers forward requests to the grpc endpoint over the given implementation of "AgentIngressClient".
-// Note: the gRPC framework executes interceptors within the gRPC handler. If the passed in "AgentIngressClient"
+// to "mux". The handlers forward requests to the grpc endpoint over the given implementation of "extHeartbeatv1.AgentIngressClient".
+// Note: the gRPC framework executes interceptors within the gRPC handler. If the passed in "extHeartbeatv1.AgentIngressClient"
 // doesn't go through the normal gRPC flow (creating a gRPC client etc.) then it will be up to the passed in
-// "AgentIngressClient" to call the correct interceptors. This client ignores the HTTP middlewares.
-func RegisterAgentIngressHandlerClient(ctx context.Context, mux *runtime.ServeMux, client AgentIngressClient) error {
+// "extHeartbeatv1.AgentIngressClient" to call the correct interceptors. This client ignores the HTTP middlewares.
+func RegisterAgentIngressHandlerClient(ctx context.Context, mux *runtime.ServeMux, client extHeartbeatv1.AgentIngressClient) error {
 	mux.Handle(http.MethodPost, pattern_AgentIngress_Register_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()

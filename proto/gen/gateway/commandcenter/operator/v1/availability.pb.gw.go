@@ -14,7 +14,8 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
+	extOperatorv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/operator/v1"
+	extRegistryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
 	"google.golang.org/grpc"
@@ -36,9 +37,9 @@ var (
 	_ = metadata.Join
 )
 
-func request_AvailabilityConfig_GetOverview_0(ctx context.Context, marshaler runtime.Marshaler, client AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AvailabilityConfig_GetOverview_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetAvailabilityOverviewRequest
+		protoReq extOperatorv1.GetAvailabilityOverviewRequest
 		metadata runtime.ServerMetadata
 	)
 	if req.Body != nil {
@@ -48,9 +49,9 @@ func request_AvailabilityConfig_GetOverview_0(ctx context.Context, marshaler run
 	return msg, metadata, err
 }
 
-func local_request_AvailabilityConfig_GetOverview_0(ctx context.Context, marshaler runtime.Marshaler, server AvailabilityConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AvailabilityConfig_GetOverview_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AvailabilityConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetAvailabilityOverviewRequest
+		protoReq extOperatorv1.GetAvailabilityOverviewRequest
 		metadata runtime.ServerMetadata
 	)
 	msg, err := server.GetOverview(ctx, &protoReq)
@@ -59,9 +60,9 @@ func local_request_AvailabilityConfig_GetOverview_0(ctx context.Context, marshal
 
 var filter_AvailabilityConfig_ListAvailability_0 = &utilities.DoubleArray{Encoding: map[string]int{}, Base: []int(nil), Check: []int(nil)}
 
-func request_AvailabilityConfig_ListAvailability_0(ctx context.Context, marshaler runtime.Marshaler, client AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AvailabilityConfig_ListAvailability_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListAvailabilityRequest
+		protoReq extOperatorv1.ListAvailabilityRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := req.ParseForm(); err != nil {
@@ -77,9 +78,9 @@ func request_AvailabilityConfig_ListAvailability_0(ctx context.Context, marshale
 	return msg, metadata, err
 }
 
-func local_request_AvailabilityConfig_ListAvailability_0(ctx context.Context, marshaler runtime.Marshaler, server AvailabilityConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AvailabilityConfig_ListAvailability_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AvailabilityConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListAvailabilityRequest
+		protoReq extOperatorv1.ListAvailabilityRequest
 		metadata runtime.ServerMetadata
 	)
 	if err := req.ParseForm(); err != nil {
@@ -92,9 +93,9 @@ func local_request_AvailabilityConfig_ListAvailability_0(ctx context.Context, ma
 	return msg, metadata, err
 }
 
-func request_AvailabilityConfig_GetAvailability_0(ctx context.Context, marshaler runtime.Marshaler, client AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AvailabilityConfig_GetAvailability_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetAvailabilityRequest
+		protoReq extOperatorv1.GetAvailabilityRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -113,9 +114,9 @@ func request_AvailabilityConfig_GetAvailability_0(ctx context.Context, marshaler
 	return msg, metadata, err
 }
 
-func local_request_AvailabilityConfig_GetAvailability_0(ctx context.Context, marshaler runtime.Marshaler, server AvailabilityConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AvailabilityConfig_GetAvailability_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AvailabilityConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetAvailabilityRequest
+		protoReq extOperatorv1.GetAvailabilityRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -131,9 +132,9 @@ func local_request_AvailabilityConfig_GetAvailability_0(ctx context.Context, mar
 	return msg, metadata, err
 }
 
-func request_AvailabilityConfig_WatchAvailability_0(ctx context.Context, marshaler runtime.Marshaler, client AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (AvailabilityConfig_WatchAvailabilityClient, runtime.ServerMetadata, error) {
+func request_AvailabilityConfig_WatchAvailability_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (extOperatorv1.AvailabilityConfig_WatchAvailabilityClient, runtime.ServerMetadata, error) {
 	var (
-		protoReq WatchAvailabilityRequest
+		protoReq extOperatorv1.WatchAvailabilityRequest
 		metadata runtime.ServerMetadata
 	)
 	if req.Body != nil {
@@ -151,9 +152,9 @@ func request_AvailabilityConfig_WatchAvailability_0(ctx context.Context, marshal
 	return stream, metadata, nil
 }
 
-func request_AvailabilityConfig_OrderBrake_0(ctx context.Context, marshaler runtime.Marshaler, client AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AvailabilityConfig_OrderBrake_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq OrderBrakeRequest
+		protoReq extOperatorv1.OrderBrakeRequest
 		metadata runtime.ServerMetadata
 		e        int32
 		err      error
@@ -165,11 +166,11 @@ func request_AvailabilityConfig_OrderBrake_0(ctx context.Context, marshaler runt
 	if !ok {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "path")
 	}
-	e, err = runtime.Enum(val, registryv1.HeartbeatPath_value)
+	e, err = runtime.Enum(val, extRegistryv1.HeartbeatPath_value)
 	if err != nil {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "path", err)
 	}
-	protoReq.Path = registryv1.HeartbeatPath(e)
+	protoReq.Path = extRegistryv1.HeartbeatPath(e)
 	if req.Body != nil {
 		_, _ = io.Copy(io.Discard, req.Body)
 	}
@@ -177,9 +178,9 @@ func request_AvailabilityConfig_OrderBrake_0(ctx context.Context, marshaler runt
 	return msg, metadata, err
 }
 
-func local_request_AvailabilityConfig_OrderBrake_0(ctx context.Context, marshaler runtime.Marshaler, server AvailabilityConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AvailabilityConfig_OrderBrake_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AvailabilityConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq OrderBrakeRequest
+		protoReq extOperatorv1.OrderBrakeRequest
 		metadata runtime.ServerMetadata
 		e        int32
 		err      error
@@ -191,18 +192,18 @@ func local_request_AvailabilityConfig_OrderBrake_0(ctx context.Context, marshale
 	if !ok {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "path")
 	}
-	e, err = runtime.Enum(val, registryv1.HeartbeatPath_value)
+	e, err = runtime.Enum(val, extRegistryv1.HeartbeatPath_value)
 	if err != nil {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "path", err)
 	}
-	protoReq.Path = registryv1.HeartbeatPath(e)
+	protoReq.Path = extRegistryv1.HeartbeatPath(e)
 	msg, err := server.OrderBrake(ctx, &protoReq)
 	return msg, metadata, err
 }
 
-func request_AvailabilityConfig_GetMaintenance_0(ctx context.Context, marshaler runtime.Marshaler, client AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AvailabilityConfig_GetMaintenance_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetMaintenanceRequest
+		protoReq extOperatorv1.GetMaintenanceRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -221,9 +222,9 @@ func request_AvailabilityConfig_GetMaintenance_0(ctx context.Context, marshaler 
 	return msg, metadata, err
 }
 
-func local_request_AvailabilityConfig_GetMaintenance_0(ctx context.Context, marshaler runtime.Marshaler, server AvailabilityConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AvailabilityConfig_GetMaintenance_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AvailabilityConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq GetMaintenanceRequest
+		protoReq extOperatorv1.GetMaintenanceRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -239,9 +240,9 @@ func local_request_AvailabilityConfig_GetMaintenance_0(ctx context.Context, mars
 	return msg, metadata, err
 }
 
-func request_AvailabilityConfig_SetMaintenance_0(ctx context.Context, marshaler runtime.Marshaler, client AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AvailabilityConfig_SetMaintenance_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq SetMaintenanceRequest
+		protoReq extOperatorv1.SetMaintenanceRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -263,9 +264,9 @@ func request_AvailabilityConfig_SetMaintenance_0(ctx context.Context, marshaler 
 	return msg, metadata, err
 }
 
-func local_request_AvailabilityConfig_SetMaintenance_0(ctx context.Context, marshaler runtime.Marshaler, server AvailabilityConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AvailabilityConfig_SetMaintenance_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AvailabilityConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq SetMaintenanceRequest
+		protoReq extOperatorv1.SetMaintenanceRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -286,9 +287,9 @@ func local_request_AvailabilityConfig_SetMaintenance_0(ctx context.Context, mars
 
 var filter_AvailabilityConfig_ClearMaintenance_0 = &utilities.DoubleArray{Encoding: map[string]int{"server": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
 
-func request_AvailabilityConfig_ClearMaintenance_0(ctx context.Context, marshaler runtime.Marshaler, client AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AvailabilityConfig_ClearMaintenance_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ClearMaintenanceRequest
+		protoReq extOperatorv1.ClearMaintenanceRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -313,9 +314,9 @@ func request_AvailabilityConfig_ClearMaintenance_0(ctx context.Context, marshale
 	return msg, metadata, err
 }
 
-func local_request_AvailabilityConfig_ClearMaintenance_0(ctx context.Context, marshaler runtime.Marshaler, server AvailabilityConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AvailabilityConfig_ClearMaintenance_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AvailabilityConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ClearMaintenanceRequest
+		protoReq extOperatorv1.ClearMaintenanceRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -337,9 +338,9 @@ func local_request_AvailabilityConfig_ClearMaintenance_0(ctx context.Context, ma
 	return msg, metadata, err
 }
 
-func request_AvailabilityConfig_ListMaintenanceWindows_0(ctx context.Context, marshaler runtime.Marshaler, client AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AvailabilityConfig_ListMaintenanceWindows_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListMaintenanceWindowsRequest
+		protoReq extOperatorv1.ListMaintenanceWindowsRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -358,9 +359,9 @@ func request_AvailabilityConfig_ListMaintenanceWindows_0(ctx context.Context, ma
 	return msg, metadata, err
 }
 
-func local_request_AvailabilityConfig_ListMaintenanceWindows_0(ctx context.Context, marshaler runtime.Marshaler, server AvailabilityConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AvailabilityConfig_ListMaintenanceWindows_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AvailabilityConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq ListMaintenanceWindowsRequest
+		protoReq extOperatorv1.ListMaintenanceWindowsRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -376,9 +377,9 @@ func local_request_AvailabilityConfig_ListMaintenanceWindows_0(ctx context.Conte
 	return msg, metadata, err
 }
 
-func request_AvailabilityConfig_CreateMaintenanceWindow_0(ctx context.Context, marshaler runtime.Marshaler, client AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AvailabilityConfig_CreateMaintenanceWindow_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq CreateMaintenanceWindowRequest
+		protoReq extOperatorv1.CreateMaintenanceWindowRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -400,9 +401,9 @@ func request_AvailabilityConfig_CreateMaintenanceWindow_0(ctx context.Context, m
 	return msg, metadata, err
 }
 
-func local_request_AvailabilityConfig_CreateMaintenanceWindow_0(ctx context.Context, marshaler runtime.Marshaler, server AvailabilityConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AvailabilityConfig_CreateMaintenanceWindow_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AvailabilityConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq CreateMaintenanceWindowRequest
+		protoReq extOperatorv1.CreateMaintenanceWindowRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -421,9 +422,9 @@ func local_request_AvailabilityConfig_CreateMaintenanceWindow_0(ctx context.Cont
 	return msg, metadata, err
 }
 
-func request_AvailabilityConfig_PreviewMaintenanceWindow_0(ctx context.Context, marshaler runtime.Marshaler, client AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AvailabilityConfig_PreviewMaintenanceWindow_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq PreviewMaintenanceWindowRequest
+		protoReq extOperatorv1.PreviewMaintenanceWindowRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -445,9 +446,9 @@ func request_AvailabilityConfig_PreviewMaintenanceWindow_0(ctx context.Context, 
 	return msg, metadata, err
 }
 
-func local_request_AvailabilityConfig_PreviewMaintenanceWindow_0(ctx context.Context, marshaler runtime.Marshaler, server AvailabilityConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AvailabilityConfig_PreviewMaintenanceWindow_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AvailabilityConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq PreviewMaintenanceWindowRequest
+		protoReq extOperatorv1.PreviewMaintenanceWindowRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -466,9 +467,9 @@ func local_request_AvailabilityConfig_PreviewMaintenanceWindow_0(ctx context.Con
 	return msg, metadata, err
 }
 
-func request_AvailabilityConfig_DeleteMaintenanceWindow_0(ctx context.Context, marshaler runtime.Marshaler, client AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_AvailabilityConfig_DeleteMaintenanceWindow_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq DeleteMaintenanceWindowRequest
+		protoReq extOperatorv1.DeleteMaintenanceWindowRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -495,9 +496,9 @@ func request_AvailabilityConfig_DeleteMaintenanceWindow_0(ctx context.Context, m
 	return msg, metadata, err
 }
 
-func local_request_AvailabilityConfig_DeleteMaintenanceWindow_0(ctx context.Context, marshaler runtime.Marshaler, server AvailabilityConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_AvailabilityConfig_DeleteMaintenanceWindow_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AvailabilityConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq DeleteMaintenanceWindowRequest
+		protoReq extOperatorv1.DeleteMaintenanceWindowRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
@@ -526,7 +527,7 @@ func local_request_AvailabilityConfig_DeleteMaintenanceWindow_0(ctx context.Cont
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
 // Note that using this registration option will cause many gRPC library features to stop working. Consider using RegisterAvailabilityConfigHandlerFromEndpoint instead.
 // GRPC interceptors will not work for this type of registration. To use interceptors, you must use the "runtime.WithMiddlewares" option in the "runtime.NewServeMux" call.
-func RegisterAvailabilityConfigHandlerServer(ctx context.Context, mux *runtime.ServeMux, server AvailabilityConfigServer) error {
+func RegisterAvailabilityConfigHandlerServer(ctx context.Context, mux *runtime.ServeMux, server extOperatorv1.AvailabilityConfigServer) error {
 	mux.Handle(http.MethodGet, pattern_AvailabilityConfig_GetOverview_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -785,15 +786,15 @@ func RegisterAvailabilityConfigHandlerFromEndpoint(ctx context.Context, mux *run
 // RegisterAvailabilityConfigHandler registers the http handlers for service AvailabilityConfig to "mux".
 // The handlers forward requests to the grpc endpoint over "conn".
 func RegisterAvailabilityConfigHandler(ctx context.Context, mux *runtime.ServeMux, conn *grpc.ClientConn) error {
-	return RegisterAvailabilityConfigHandlerClient(ctx, mux, NewAvailabilityConfigClient(conn))
+	return RegisterAvailabilityConfigHandlerClient(ctx, mux, extOperatorv1.NewAvailabilityConfigClient(conn))
 }
 
 // RegisterAvailabilityConfigHandlerClient registers the http handlers for service AvailabilityConfig
-// to "mux". The handlers forward requests to the grpc endpoint over the given implementation of "AvailabilityConfigClient".
-// Note: the gRPC framework executes interceptors within the gRPC handler. If the passed in "AvailabilityConfigClient"
+// to "mux". The handlers forward requests to the grpc endpoint over the given implementation of "extOperatorv1.AvailabilityConfigClient".
+// Note: the gRPC framework executes interceptors within the gRPC handler. If the passed in "extOperatorv1.AvailabilityConfigClient"
 // doesn't go through the normal gRPC flow (creating a gRPC client etc.) then it will be up to the passed in
-// "AvailabilityConfigClient" to call the correct interceptors. This client ignores the HTTP middlewares.
-func RegisterAvailabilityConfigHandlerClient(ctx context.Context, mux *runtime.ServeMux, client AvailabilityConfigClient) error {
+// "extOperatorv1.AvailabilityConfigClient" to call the correct interceptors. This client ignores the HTTP middlewares.
+func RegisterAvailabilityConfigHandlerClient(ctx context.Context, mux *runtime.ServeMux, client extOperatorv1.AvailabilityConfigClient) error {
 	mux.Handle(http.MethodGet, pattern_AvailabilityConfig_GetOverview_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
