@@ -68,16 +68,14 @@ func NewHandler(ctx context.Context, options Options) (http.Handler, error) {
 		runtime.WithDisablePathLengthFallback(),
 	)
 	conn := noting{options.Conn}
-	batch := lines(h, operatorv1.AgentOperations_BatchRun_FullMethodName, operatorv1.NewAgentOperationsClient(conn).BatchRun)
-	watch := lines(h, operatorv1.AvailabilityConfig_WatchAvailability_FullMethodName, operatorv1.NewAvailabilityConfigClient(conn).WatchAvailability)
 	for _, err := range []error{
 		operatorgw.RegisterAgentOperationsHandlerClient(ctx, h.mux, operatorv1.NewAgentOperationsClient(conn)),
 		operatorgw.RegisterAgentConfigHandlerClient(ctx, h.mux, operatorv1.NewAgentConfigClient(conn)),
 		operatorgw.RegisterServerConfigHandlerClient(ctx, h.mux, operatorv1.NewServerConfigClient(conn)),
 		operatorgw.RegisterAvailabilityConfigHandlerClient(ctx, h.mux, operatorv1.NewAvailabilityConfigClient(conn)),
 		operatorgw.RegisterCloudConfigHandlerClient(ctx, h.mux, operatorv1.NewCloudConfigClient(conn)),
-		h.mux.HandlePath(http.MethodPost, "/api/agents:batch", batch),
-		h.mux.HandlePath(http.MethodGet, "/api/availability:watch", watch),
+		serveLines(h, operatorv1.AgentOperations_BatchRun_FullMethodName, operatorv1.NewAgentOperationsClient(conn).BatchRun),
+		serveLines(h, operatorv1.AvailabilityConfig_WatchAvailability_FullMethodName, operatorv1.NewAvailabilityConfigClient(conn).WatchAvailability),
 	} {
 		if err != nil {
 			return nil, err

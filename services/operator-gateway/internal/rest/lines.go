@@ -24,8 +24,18 @@ const lineTimeout = time.Minute
 // streaming is a method that answers with events, as clients have it.
 type streaming[Request, Event any] func(context.Context, *Request, ...grpc.CallOption) (grpc.ServerStreamingClient[Event], error)
 
+// serveLines puts lines in the place of the generated handlers of a method, one for each of its routes.
+func serveLines[Request, Event any](h *handler, method string, call streaming[Request, Event]) error {
+	for _, served := range bindingsOf(method) {
+		if err := h.mux.HandlePath(served.method, served.template, lines(h, method, call)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // lines serves a method that answers with events: one per line of JSON, each as it comes; a problem is the last line where the call
-// fails midway. It stands in the place of the generated handler, which cannot answer with a problem.
+// fails midway. The generated handler cannot answer with a problem.
 func lines[Request, Event any](h *handler, method string, call streaming[Request, Event]) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 		events, err := open(h, r, method, call)

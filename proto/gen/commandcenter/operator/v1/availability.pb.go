@@ -957,23 +957,23 @@ const file_commandcenter_operator_v1_availability_proto_rawDesc = "" +
 	"\x06server\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06server\x12\x17\n" +
 	"\x02id\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02 \x00R\x02id\"!\n" +
-	"\x1fDeleteMaintenanceWindowResponse2\xcc\x12\n" +
+	"\x1fDeleteMaintenanceWindowResponse2\xa7\x13\n" +
 	"\x12AvailabilityConfig\x12\x95\x01\n" +
 	"\vGetOverview\x129.commandcenter.operator.v1.GetAvailabilityOverviewRequest\x1a'.commandcenter.availability.v1.Overview\"\"\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/availability/overview\x12\x9e\x01\n" +
 	"\x10ListAvailability\x122.commandcenter.operator.v1.ListAvailabilityRequest\x1a3.commandcenter.operator.v1.ListAvailabilityResponse\"!\x82\xd3\xe4\x93\x02\x1b\x12\x19/api/availability/servers\x12\xa3\x01\n" +
-	"\x0fGetAvailability\x121.commandcenter.operator.v1.GetAvailabilityRequest\x1a1.commandcenter.availability.v1.ServerAvailability\"*\x82\xd3\xe4\x93\x02$\x12\"/api/availability/servers/{server}\x12\x95\x03\n" +
-	"\x11WatchAvailability\x123.commandcenter.operator.v1.WatchAvailabilityRequest\x1a8.commandcenter.availability.v1.WatchAvailabilityResponse\"\x8e\x02\x92A\xeb\x01:\x14application/x-ndjson:\x18application/problem+jsonJ\xb8\x01\n" +
+	"\x0fGetAvailability\x121.commandcenter.operator.v1.GetAvailabilityRequest\x1a1.commandcenter.availability.v1.ServerAvailability\"*\x82\xd3\xe4\x93\x02$\x12\"/api/availability/servers/{server}\x12\xb0\x03\n" +
+	"\x11WatchAvailability\x123.commandcenter.operator.v1.WatchAvailabilityRequest\x1a8.commandcenter.availability.v1.WatchAvailabilityResponse\"\xa9\x02\x92A\xeb\x01:\x14application/x-ndjson:\x18application/problem+jsonJ\xb8\x01\n" +
 	"\x03200\x12\xb0\x01\n" +
 	"pOne event per line. The last line is a problem where the watch was ended by anybody but the caller: watch again.\x12<\n" +
-	":\x1a8.commandcenter.availability.v1.WatchAvailabilityResponse\x82\xd3\xe4\x93\x02\x19\x12\x17/api/availability:watch0\x01\x12\x91\x01\n" +
+	":\x1a8.commandcenter.availability.v1.WatchAvailabilityResponse\x82\xd3\xe4\x93\x024Z\x19\x12\x17/api/availability/watch\x12\x17/api/availability:watch0\x01\x12\x91\x01\n" +
 	"\n" +
 	"OrderBrake\x12,.commandcenter.operator.v1.OrderBrakeRequest\x1a).commandcenter.availability.v1.PathStatus\"*\x82\xd3\xe4\x93\x02$:\x01*\x1a\x1f/api/availability/brakes/{path}\x12\xa0\x01\n" +
 	"\x0eGetMaintenance\x120.commandcenter.operator.v1.GetMaintenanceRequest\x1a*.commandcenter.availability.v1.Maintenance\"0\x82\xd3\xe4\x93\x02*\x12(/api/config/servers/{server}/maintenance\x12\xa3\x01\n" +
 	"\x0eSetMaintenance\x120.commandcenter.operator.v1.SetMaintenanceRequest\x1a*.commandcenter.availability.v1.Maintenance\"3\x82\xd3\xe4\x93\x02-:\x01*\x1a(/api/config/servers/{server}/maintenance\x12\xa4\x01\n" +
 	"\x10ClearMaintenance\x122.commandcenter.operator.v1.ClearMaintenanceRequest\x1a*.commandcenter.availability.v1.Maintenance\"0\x82\xd3\xe4\x93\x02**(/api/config/servers/{server}/maintenance\x12\xc7\x01\n" +
 	"\x16ListMaintenanceWindows\x128.commandcenter.operator.v1.ListMaintenanceWindowsRequest\x1a9.commandcenter.operator.v1.ListMaintenanceWindowsResponse\"8\x82\xd3\xe4\x93\x022\x120/api/config/servers/{server}/maintenance-windows\x12\xc3\x01\n" +
-	"\x17CreateMaintenanceWindow\x129.commandcenter.operator.v1.CreateMaintenanceWindowRequest\x1a0.commandcenter.availability.v1.MaintenanceWindow\";\x82\xd3\xe4\x93\x025:\x01*\"0/api/config/servers/{server}/maintenance-windows\x12\xd8\x01\n" +
-	"\x18PreviewMaintenanceWindow\x12:.commandcenter.operator.v1.PreviewMaintenanceWindowRequest\x1a;.commandcenter.operator.v1.PreviewMaintenanceWindowResponse\"C\x82\xd3\xe4\x93\x02=:\x01*\"8/api/config/servers/{server}/maintenance-windows:preview\x12\xcf\x01\n" +
+	"\x17CreateMaintenanceWindow\x129.commandcenter.operator.v1.CreateMaintenanceWindowRequest\x1a0.commandcenter.availability.v1.MaintenanceWindow\";\x82\xd3\xe4\x93\x025:\x01*\"0/api/config/servers/{server}/maintenance-windows\x12\x98\x02\n" +
+	"\x18PreviewMaintenanceWindow\x12:.commandcenter.operator.v1.PreviewMaintenanceWindowRequest\x1a;.commandcenter.operator.v1.PreviewMaintenanceWindowResponse\"\x82\x01\x82\xd3\xe4\x93\x02|:\x01*Z=:\x01*\"8/api/config/servers/{server}/maintenance-windows/preview\"8/api/config/servers/{server}/maintenance-windows:preview\x12\xcf\x01\n" +
 	"\x17DeleteMaintenanceWindow\x129.commandcenter.operator.v1.DeleteMaintenanceWindowRequest\x1a:.commandcenter.operator.v1.DeleteMaintenanceWindowResponse\"=\x82\xd3\xe4\x93\x027*5/api/config/servers/{server}/maintenance-windows/{id}B\x87\x02\n" +
 	"\x1dcom.commandcenter.operator.v1B\x11AvailabilityProtoP\x01ZMgithub.com/commandcenter/fleet/proto/gen/commandcenter/operator/v1;operatorv1\xa2\x02\x03COX\xaa\x02\x19Commandcenter.Operator.V1\xca\x02\x19Commandcenter\\Operator\\V1\xe2\x02%Commandcenter\\Operator\\V1\\GPBMetadata\xea\x02\x1bCommandcenter::Operator::V1b\x06proto3"
 

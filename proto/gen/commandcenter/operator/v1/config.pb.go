@@ -1905,22 +1905,22 @@ const file_commandcenter_operator_v1_config_proto_rawDesc = "" +
 	"page_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"\x8a\x01\n" +
 	"\x16ListOfflineLogResponse\x12H\n" +
 	"\aentries\x18\x01 \x03(\v2..commandcenter.availability.v1.OfflineLogEntryR\aentries\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\x9f\x0e\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xa0\x10\n" +
 	"\vAgentConfig\x12\x91\x01\n" +
 	"\n" +
 	"ListAgents\x122.commandcenter.operator.v1.ListConfigAgentsRequest\x1a3.commandcenter.operator.v1.ListConfigAgentsResponse\"\x1a\x82\xd3\xe4\x93\x02\x14\x12\x12/api/config/agents\x12\x7f\n" +
-	"\bAddAgent\x12*.commandcenter.operator.v1.AddAgentRequest\x1a(.commandcenter.operator.v1.AcceptedAgent\"\x1d\x82\xd3\xe4\x93\x02\x17:\x01*\"\x12/api/config/agents\x12\xa4\x01\n" +
-	"\x11BatchAcceptAgents\x123.commandcenter.operator.v1.BatchAcceptAgentsRequest\x1a4.commandcenter.operator.v1.BatchAcceptAgentsResponse\"$\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/api/config/agents:accept\x12|\n" +
+	"\bAddAgent\x12*.commandcenter.operator.v1.AddAgentRequest\x1a(.commandcenter.operator.v1.AcceptedAgent\"\x1d\x82\xd3\xe4\x93\x02\x17:\x01*\"\x12/api/config/agents\x12\xc4\x01\n" +
+	"\x11BatchAcceptAgents\x123.commandcenter.operator.v1.BatchAcceptAgentsRequest\x1a4.commandcenter.operator.v1.BatchAcceptAgentsResponse\"D\x82\xd3\xe4\x93\x02>:\x01*Z\x1e:\x01*\"\x19/api/config/agents-accept\"\x19/api/config/agents:accept\x12|\n" +
 	"\bGetAgent\x12*.commandcenter.operator.v1.GetAgentRequest\x1a .commandcenter.registry.v1.Agent\"\"\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/config/agents/{agent}\x12\x85\x01\n" +
 	"\vUpdateAgent\x12-.commandcenter.operator.v1.UpdateAgentRequest\x1a .commandcenter.registry.v1.Agent\"%\x82\xd3\xe4\x93\x02\x1f:\x01*2\x1a/api/config/agents/{agent}\x12\x90\x01\n" +
-	"\vRemoveAgent\x12-.commandcenter.operator.v1.RemoveAgentRequest\x1a..commandcenter.operator.v1.RemoveAgentResponse\"\"\x82\xd3\xe4\x93\x02\x1c*\x1a/api/config/agents/{agent}\x12\x94\x01\n" +
-	"\vAcceptAgent\x12-.commandcenter.operator.v1.AcceptAgentRequest\x1a(.commandcenter.operator.v1.AcceptedAgent\",\x82\xd3\xe4\x93\x02&:\x01*\"!/api/config/agents/{agent}:accept\x12\x8c\x01\n" +
-	"\vRejectAgent\x12-.commandcenter.operator.v1.RejectAgentRequest\x1a .commandcenter.registry.v1.Agent\",\x82\xd3\xe4\x93\x02&:\x01*\"!/api/config/agents/{agent}:reject\x12\xb5\x01\n" +
-	"\x17ResolveIdentityConflict\x129.commandcenter.operator.v1.ResolveIdentityConflictRequest\x1a .commandcenter.registry.v1.Agent\"=\x82\xd3\xe4\x93\x027:\x01*\"2/api/config/agents/{agent}:resolveIdentityConflict\x12\x8e\x01\n" +
+	"\vRemoveAgent\x12-.commandcenter.operator.v1.RemoveAgentRequest\x1a..commandcenter.operator.v1.RemoveAgentResponse\"\"\x82\xd3\xe4\x93\x02\x1c*\x1a/api/config/agents/{agent}\x12\xbc\x01\n" +
+	"\vAcceptAgent\x12-.commandcenter.operator.v1.AcceptAgentRequest\x1a(.commandcenter.operator.v1.AcceptedAgent\"T\x82\xd3\xe4\x93\x02N:\x01*Z&:\x01*\"!/api/config/agents/{agent}/accept\"!/api/config/agents/{agent}:accept\x12\xb4\x01\n" +
+	"\vRejectAgent\x12-.commandcenter.operator.v1.RejectAgentRequest\x1a .commandcenter.registry.v1.Agent\"T\x82\xd3\xe4\x93\x02N:\x01*Z&:\x01*\"!/api/config/agents/{agent}/reject\"!/api/config/agents/{agent}:reject\x12\xee\x01\n" +
+	"\x17ResolveIdentityConflict\x129.commandcenter.operator.v1.ResolveIdentityConflictRequest\x1a .commandcenter.registry.v1.Agent\"v\x82\xd3\xe4\x93\x02p:\x01*Z7:\x01*\"2/api/config/agents/{agent}/resolveIdentityConflict\"2/api/config/agents/{agent}:resolveIdentityConflict\x12\xba\x01\n" +
 	"\n" +
-	"ResetToken\x12,.commandcenter.operator.v1.ResetTokenRequest\x1a .commandcenter.registry.v1.Agent\"0\x82\xd3\xe4\x93\x02*:\x01*\"%/api/config/agents/{agent}:resetToken\x12\x9b\x01\n" +
+	"ResetToken\x12,.commandcenter.operator.v1.ResetTokenRequest\x1a .commandcenter.registry.v1.Agent\"\\\x82\xd3\xe4\x93\x02V:\x01*Z*:\x01*\"%/api/config/agents/{agent}/resetToken\"%/api/config/agents/{agent}:resetToken\x12\xc7\x01\n" +
 	"\n" +
-	"VerifyHttp\x12,.commandcenter.operator.v1.VerifyHttpRequest\x1a-.commandcenter.operator.v1.VerifyHttpResponse\"0\x82\xd3\xe4\x93\x02*:\x01*\"%/api/config/agents/{agent}:verifyHttp\x12\xad\x01\n" +
+	"VerifyHttp\x12,.commandcenter.operator.v1.VerifyHttpRequest\x1a-.commandcenter.operator.v1.VerifyHttpResponse\"\\\x82\xd3\xe4\x93\x02V:\x01*Z*:\x01*\"%/api/config/agents/{agent}/verifyHttp\"%/api/config/agents/{agent}:verifyHttp\x12\xad\x01\n" +
 	"\x10ListUrlProposals\x122.commandcenter.operator.v1.ListUrlProposalsRequest\x1a3.commandcenter.operator.v1.ListUrlProposalsResponse\"0\x82\xd3\xe4\x93\x02*\x12(/api/config/agents/{agent}/url-proposals2\xd9\x05\n" +
 	"\fServerConfig\x12\x89\x01\n" +
 	"\vListServers\x12-.commandcenter.operator.v1.ListServersRequest\x1a..commandcenter.operator.v1.ListServersResponse\"\x1b\x82\xd3\xe4\x93\x02\x15\x12\x13/api/config/servers\x12\x81\x01\n" +

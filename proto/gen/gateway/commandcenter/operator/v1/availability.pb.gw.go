@@ -152,6 +152,26 @@ func request_AvailabilityConfig_WatchAvailability_0(ctx context.Context, marshal
 	return stream, metadata, nil
 }
 
+func request_AvailabilityConfig_WatchAvailability_1(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (extOperatorv1.AvailabilityConfig_WatchAvailabilityClient, runtime.ServerMetadata, error) {
+	var (
+		protoReq extOperatorv1.WatchAvailabilityRequest
+		metadata runtime.ServerMetadata
+	)
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	stream, err := client.WatchAvailability(ctx, &protoReq)
+	if err != nil {
+		return nil, metadata, err
+	}
+	header, err := stream.Header()
+	if err != nil {
+		return nil, metadata, err
+	}
+	metadata.HeaderMD = header
+	return stream, metadata, nil
+}
+
 func request_AvailabilityConfig_OrderBrake_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq extOperatorv1.OrderBrakeRequest
@@ -467,6 +487,51 @@ func local_request_AvailabilityConfig_PreviewMaintenanceWindow_0(ctx context.Con
 	return msg, metadata, err
 }
 
+func request_AvailabilityConfig_PreviewMaintenanceWindow_1(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extOperatorv1.PreviewMaintenanceWindowRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	val, ok := pathParams["server"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "server")
+	}
+	protoReq.Server, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "server", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.PreviewMaintenanceWindow(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_AvailabilityConfig_PreviewMaintenanceWindow_1(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.AvailabilityConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extOperatorv1.PreviewMaintenanceWindowRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	val, ok := pathParams["server"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "server")
+	}
+	protoReq.Server, err = runtime.String(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "server", err)
+	}
+	msg, err := server.PreviewMaintenanceWindow(ctx, &protoReq)
+	return msg, metadata, err
+}
+
 func request_AvailabilityConfig_DeleteMaintenanceWindow_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq extOperatorv1.DeleteMaintenanceWindowRequest
@@ -590,6 +655,13 @@ func RegisterAvailabilityConfigHandlerServer(ctx context.Context, mux *runtime.S
 	})
 
 	mux.Handle(http.MethodGet, pattern_AvailabilityConfig_WatchAvailability_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		err := status.Error(codes.Unimplemented, "streaming calls are not yet supported in the in-process transport")
+		_, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+		return
+	})
+
+	mux.Handle(http.MethodGet, pattern_AvailabilityConfig_WatchAvailability_1, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		err := status.Error(codes.Unimplemented, "streaming calls are not yet supported in the in-process transport")
 		_, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
 		runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
@@ -735,6 +807,26 @@ func RegisterAvailabilityConfigHandlerServer(ctx context.Context, mux *runtime.S
 		}
 		forward_AvailabilityConfig_PreviewMaintenanceWindow_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodPost, pattern_AvailabilityConfig_PreviewMaintenanceWindow_1, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/commandcenter.operator.v1.AvailabilityConfig/PreviewMaintenanceWindow", runtime.WithHTTPPathPattern("/api/config/servers/{server}/maintenance-windows/preview"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_AvailabilityConfig_PreviewMaintenanceWindow_1(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_AvailabilityConfig_PreviewMaintenanceWindow_1(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodDelete, pattern_AvailabilityConfig_DeleteMaintenanceWindow_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -863,6 +955,23 @@ func RegisterAvailabilityConfigHandlerClient(ctx context.Context, mux *runtime.S
 		}
 		forward_AvailabilityConfig_WatchAvailability_0(annotatedContext, mux, outboundMarshaler, w, req, func() (proto.Message, error) { return resp.Recv() }, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodGet, pattern_AvailabilityConfig_WatchAvailability_1, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/commandcenter.operator.v1.AvailabilityConfig/WatchAvailability", runtime.WithHTTPPathPattern("/api/availability/watch"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_AvailabilityConfig_WatchAvailability_1(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_AvailabilityConfig_WatchAvailability_1(annotatedContext, mux, outboundMarshaler, w, req, func() (proto.Message, error) { return resp.Recv() }, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodPut, pattern_AvailabilityConfig_OrderBrake_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -982,6 +1091,23 @@ func RegisterAvailabilityConfigHandlerClient(ctx context.Context, mux *runtime.S
 		}
 		forward_AvailabilityConfig_PreviewMaintenanceWindow_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodPost, pattern_AvailabilityConfig_PreviewMaintenanceWindow_1, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/commandcenter.operator.v1.AvailabilityConfig/PreviewMaintenanceWindow", runtime.WithHTTPPathPattern("/api/config/servers/{server}/maintenance-windows/preview"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_AvailabilityConfig_PreviewMaintenanceWindow_1(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_AvailabilityConfig_PreviewMaintenanceWindow_1(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
 	mux.Handle(http.MethodDelete, pattern_AvailabilityConfig_DeleteMaintenanceWindow_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -1007,6 +1133,7 @@ var (
 	pattern_AvailabilityConfig_ListAvailability_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"api", "availability", "servers"}, ""))
 	pattern_AvailabilityConfig_GetAvailability_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "availability", "servers", "server"}, ""))
 	pattern_AvailabilityConfig_WatchAvailability_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"api", "availability"}, "watch"))
+	pattern_AvailabilityConfig_WatchAvailability_1        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"api", "availability", "watch"}, ""))
 	pattern_AvailabilityConfig_OrderBrake_0               = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "availability", "brakes", "path"}, ""))
 	pattern_AvailabilityConfig_GetMaintenance_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "config", "servers", "server", "maintenance"}, ""))
 	pattern_AvailabilityConfig_SetMaintenance_0           = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "config", "servers", "server", "maintenance"}, ""))
@@ -1014,6 +1141,7 @@ var (
 	pattern_AvailabilityConfig_ListMaintenanceWindows_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "config", "servers", "server", "maintenance-windows"}, ""))
 	pattern_AvailabilityConfig_CreateMaintenanceWindow_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "config", "servers", "server", "maintenance-windows"}, ""))
 	pattern_AvailabilityConfig_PreviewMaintenanceWindow_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "config", "servers", "server", "maintenance-windows"}, "preview"))
+	pattern_AvailabilityConfig_PreviewMaintenanceWindow_1 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 2, 5}, []string{"api", "config", "servers", "server", "maintenance-windows", "preview"}, ""))
 	pattern_AvailabilityConfig_DeleteMaintenanceWindow_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4, 1, 0, 4, 1, 5, 5}, []string{"api", "config", "servers", "server", "maintenance-windows", "id"}, ""))
 )
 
@@ -1022,6 +1150,7 @@ var (
 	forward_AvailabilityConfig_ListAvailability_0         = runtime.ForwardResponseMessage
 	forward_AvailabilityConfig_GetAvailability_0          = runtime.ForwardResponseMessage
 	forward_AvailabilityConfig_WatchAvailability_0        = runtime.ForwardResponseStream
+	forward_AvailabilityConfig_WatchAvailability_1        = runtime.ForwardResponseStream
 	forward_AvailabilityConfig_OrderBrake_0               = runtime.ForwardResponseMessage
 	forward_AvailabilityConfig_GetMaintenance_0           = runtime.ForwardResponseMessage
 	forward_AvailabilityConfig_SetMaintenance_0           = runtime.ForwardResponseMessage
@@ -1029,5 +1158,6 @@ var (
 	forward_AvailabilityConfig_ListMaintenanceWindows_0   = runtime.ForwardResponseMessage
 	forward_AvailabilityConfig_CreateMaintenanceWindow_0  = runtime.ForwardResponseMessage
 	forward_AvailabilityConfig_PreviewMaintenanceWindow_0 = runtime.ForwardResponseMessage
+	forward_AvailabilityConfig_PreviewMaintenanceWindow_1 = runtime.ForwardResponseMessage
 	forward_AvailabilityConfig_DeleteMaintenanceWindow_0  = runtime.ForwardResponseMessage
 )

@@ -824,6 +824,29 @@ func request_AgentOperations_BatchRun_0(ctx context.Context, marshaler runtime.M
 	return stream, metadata, nil
 }
 
+func request_AgentOperations_BatchRun_1(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentOperationsClient, req *http.Request, pathParams map[string]string) (extOperatorv1.AgentOperations_BatchRunClient, runtime.ServerMetadata, error) {
+	var (
+		protoReq extOperatorv1.BatchRunRequest
+		metadata runtime.ServerMetadata
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	stream, err := client.BatchRun(ctx, &protoReq)
+	if err != nil {
+		return nil, metadata, err
+	}
+	header, err := stream.Header()
+	if err != nil {
+		return nil, metadata, err
+	}
+	metadata.HeaderMD = header
+	return stream, metadata, nil
+}
+
 // RegisterAgentOperationsHandlerServer registers the http handlers for service AgentOperations to "mux".
 // UnaryRPC     :call AgentOperationsServer directly.
 // StreamingRPC :currently unsupported pending https://github.com/grpc/grpc-go/issues/906.
@@ -1132,6 +1155,13 @@ func RegisterAgentOperationsHandlerServer(ctx context.Context, mux *runtime.Serv
 	})
 
 	mux.Handle(http.MethodPost, pattern_AgentOperations_BatchRun_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		err := status.Error(codes.Unimplemented, "streaming calls are not yet supported in the in-process transport")
+		_, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+		return
+	})
+
+	mux.Handle(http.MethodPost, pattern_AgentOperations_BatchRun_1, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		err := status.Error(codes.Unimplemented, "streaming calls are not yet supported in the in-process transport")
 		_, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
 		runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
@@ -1449,6 +1479,23 @@ func RegisterAgentOperationsHandlerClient(ctx context.Context, mux *runtime.Serv
 		}
 		forward_AgentOperations_BatchRun_0(annotatedContext, mux, outboundMarshaler, w, req, func() (proto.Message, error) { return resp.Recv() }, mux.GetForwardResponseOptions()...)
 	})
+	mux.Handle(http.MethodPost, pattern_AgentOperations_BatchRun_1, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/commandcenter.operator.v1.AgentOperations/BatchRun", runtime.WithHTTPPathPattern("/api/agents-batch"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_AgentOperations_BatchRun_1(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_AgentOperations_BatchRun_1(annotatedContext, mux, outboundMarshaler, w, req, func() (proto.Message, error) { return resp.Recv() }, mux.GetForwardResponseOptions()...)
+	})
 	return nil
 }
 
@@ -1469,6 +1516,7 @@ var (
 	pattern_AgentOperations_SyncPackages_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 2, 4}, []string{"api", "agents", "agent", "packages", "sync"}, ""))
 	pattern_AgentOperations_GetCommand_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 1, 0, 4, 1, 5, 4}, []string{"api", "agents", "agent", "commands", "command"}, ""))
 	pattern_AgentOperations_BatchRun_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"api", "agents"}, "batch"))
+	pattern_AgentOperations_BatchRun_1          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"api", "agents-batch"}, ""))
 )
 
 var (
@@ -1488,4 +1536,5 @@ var (
 	forward_AgentOperations_SyncPackages_0      = runtime.ForwardResponseMessage
 	forward_AgentOperations_GetCommand_0        = runtime.ForwardResponseMessage
 	forward_AgentOperations_BatchRun_0          = runtime.ForwardResponseStream
+	forward_AgentOperations_BatchRun_1          = runtime.ForwardResponseStream
 )
