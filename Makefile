@@ -37,9 +37,9 @@ bench: ## Measure, print the table beside its targets and baselines, write out/b
 	@go build -o out/bin/ ./deploy/cmd/bench ./deploy/cmd/local ./servicebus-emulator/cmd/servicebus-emulator ./services/registry/cmd/registry ./services/heartbeat/cmd/heartbeat ./services/availability/cmd/availability ./services/operator-gateway/cmd/operator-gateway
 	@exec out/bin/bench $(ARGS)
 
-CHAOS_TAGS = $(if $(filter order,$(BREAK)),break_order)$(if $(filter settle,$(BREAK)),break_settle)
+CHAOS_TAGS = chaos_clock,$(if $(filter order,$(BREAK)),break_order)$(if $(filter settle,$(BREAK)),break_settle)
 chaos: ## Break a running system on purpose and count what was lost or run twice; ARGS="-seed 7 -duration 1h"; BREAK=order|settle|journal breaks a rule
-	@go build -tags "$(CHAOS_TAGS)" -o out/chaos/ ./deploy/cmd/chaos ./deploy/cmd/chaos-agents ./services/registry/cmd/registry ./services/heartbeat/cmd/heartbeat ./services/operator-gateway/cmd/operator-gateway
+	@go build -tags "$(CHAOS_TAGS)" -o out/chaos/ ./deploy/cmd/chaos ./deploy/cmd/chaos-agents ./services/registry/cmd/registry ./services/heartbeat/cmd/heartbeat ./services/availability/cmd/availability ./services/operator-gateway/cmd/operator-gateway
 	@exec out/chaos/chaos $(if $(filter journal,$(BREAK)),-break journal) $(ARGS)
 
 chaos-proof: ## See that chaos notices a rule that is broken: each of three runs must fail, for its own reason

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/commandcenter/fleet/deploy/story"
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 )
 
@@ -23,8 +22,9 @@ type Config struct {
 	// Seed decides the order of the faults, and the heartbeats and commands; 0 means by chance. A seed repeats a run as far as
 	// processes and networks allow.
 	Seed uint64
-	// Beating agents only send heartbeats; Working ones also do jobs.
-	Beating, Working int
+	// Beating agents only send heartbeats; Working ones also do jobs; Direct ones do too, call control servers, and take commands over HTTP.
+	// Working and Direct ones have servers.
+	Beating, Working, Direct int
 	// Only makes only those faults whose names hold it; empty: all.
 	Only string
 	// Broken tells the agents to break a rule: "journal" forgets commands. Rules of the services are broken by how they are built.
@@ -34,9 +34,9 @@ type Config struct {
 
 const (
 	// recoveryTimeout is how long the system may take to be itself again after a fault.
-	recoveryTimeout = 60 * time.Second
+	recoveryTimeout = 90 * time.Second
 	// runTimeout bounds a run beyond its duration.
-	runTimeout = 5 * time.Minute
+	runTimeout = 20 * time.Minute
 )
 
 // Run makes chaos and tells how many promises were kept and broken.
@@ -50,12 +50,13 @@ func Run(ctx context.Context, cfg Config) (passed, failed int, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, cfg.Duration+runTimeout)
 	defer cancel()
-	_, _ = fmt.Fprintf(cfg.Out, "seed %d, %d cores, %d agents, logs in %s\n", cfg.Seed, runtime.NumCPU(), cfg.Beating+cfg.Working, dir)
+	_, _ = fmt.Fprintf(cfg.Out, "seed %d, %d cores, %d agents, logs in %s\n", cfg.Seed, runtime.NumCPU(), cfg.Beating+cfg.Working+cfg.Direct, dir)
 	run := &run{cfg: cfg, verdict: &verdict{out: cfg.Out}}
-	if run.world, err = newWorld(ctx, dir); err != nil {
+	if run.world, err = newWorld(ctx, dir, cfg.Direct); err != nil {
 		return 0, 0, err
 	}
 	defer run.world.close()
+	run.world.broken = cfg.Broken
 	if err := run.all(ctx); err != nil {
 		return run.verdict.passed, run.verdict.failed, err
 	}
@@ -75,13 +76,12 @@ type run struct {
 
 func (r *run) all(ctx context.Context) error {
 	began := time.Now()
-	names := workingAgents(r.cfg.Working)
 	r.heartbeats = newHeartbeats(r.world.emulator.ConnectionString(), r.cfg.Beating, r.cfg.Seed)
-	r.commands = newCommands(r.world.rest, names, r.cfg.Seed)
-	if err := r.world.startAgents(r.cfg.Broken, r.cfg.Working); err != nil {
+	r.commands = newCommands(r.world.rest, agentNames(WorkingAgent, r.cfg.Working), agentNames(DirectAgent, r.cfg.Direct), r.cfg.Seed)
+	if err := r.world.startAgents(r.cfg.Working, r.cfg.Direct); err != nil {
 		return err
 	}
-	if err := r.accept(ctx, names); err != nil {
+	if err := r.enrol(ctx); err != nil {
 		return err
 	}
 	if _, err := r.normal(ctx); err != nil {
@@ -98,12 +98,12 @@ func (r *run) all(ctx context.Context) error {
 	stop()
 	flows.Wait()
 	// Whatever went wrong, what became of it is counted.
-	counting, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*recoveryTimeout)
+	counting, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*recoveryTimeout)
 	defer cancel()
 	drained := r.drained(counting)
 	_, _ = fmt.Fprintln(r.cfg.Out, "what became of it:")
-	return errors.Join(broken, sending, drained,
-		r.verdict.heartbeats(counting, r.world, r.heartbeats), r.verdict.commands(counting, r.world, r.commands))
+	return errors.Join(broken, sending, drained, r.verdict.heartbeats(counting, r.world, r.heartbeats),
+		r.verdict.commands(counting, r.world, r.commands), r.verdict.servers(counting, r))
 }
 
 // breakThings makes one fault after the other, and waits each time until the system is itself again.
@@ -112,7 +112,7 @@ func (r *run) breakThings(ctx context.Context) error {
 	until := time.Now().Add(r.cfg.Duration)
 	_, _ = fmt.Fprintln(r.cfg.Out, "faults, and the time to normal after each:")
 	for once := true; once || time.Now().Before(until); once = false {
-		for _, fault := range faults(random) {
+		for _, fault := range r.faults(random) {
 			if !strings.Contains(fault.name, r.cfg.Only) {
 				continue
 			}
@@ -137,14 +137,15 @@ func (r *run) breakThings(ctx context.Context) error {
 	return nil
 }
 
-// normal waits until commands go through both gateways over the bus, and heartbeats are stored as they come.
+// normal waits until commands go through both gateways on both transports, heartbeats are stored as they come, and servers are judged by
+// them.
 func (r *run) normal(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, recoveryTimeout)
 	defer cancel()
 	for {
 		switch {
-		case r.commands.works(ctx, 0) && r.commands.works(ctx, 1) && r.fresh(ctx):
+		case r.commands.work(ctx) && r.fresh(ctx) && r.judged(ctx) && r.world.allOnline(ctx):
 			return time.Since(began), nil
 		case ctx.Err() != nil:
 			return time.Since(began), errors.New("not normal in time")
@@ -183,42 +184,16 @@ func (r *run) drained(ctx context.Context) error {
 	return nil
 }
 
-// accept waits for the working agents' first heartbeats and accepts each.
-func (r *run) accept(ctx context.Context, names []string) error {
-	ctx, cancel := context.WithTimeout(ctx, recoveryTimeout)
-	defer cancel()
-	client := story.Client{Base: r.world.rest[0], HTTP: r.commands.client}
-	for _, name := range names {
-		for {
-			shown, err := client.Do(ctx, "GET", "/api/config/agents/"+name, nil, "")
-			if err != nil {
-				return err
-			}
-			if shown.Status == 200 {
-				server := map[string]any{"createServer": map[string]any{"url": "https://" + name + ".example.test"}}
-				accepted, err := client.Do(ctx, "POST", "/api/config/agents/"+name+":accept", server, shown.Text("etag"))
-				if err != nil || accepted.Status != 200 {
-					return errors.Join(err, fmt.Errorf("accepting %s: %s", name, accepted.Raw))
-				}
-				break
-			}
-			if ctx.Err() != nil {
-				return fmt.Errorf("%s did not appear: %s", name, shown.Raw)
-			}
-			pass(ctx, 20*time.Millisecond)
-		}
+func agentNames(name func(int) string, n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = name(i)
 	}
-	return nil
+	return names
 }
 
-// workingAgents are the names of those that do jobs.
-func workingAgents(n int) []string {
-	all := make([]string, n)
-	for i := range all {
-		all[i] = WorkingAgent(i)
-	}
-	return all
-}
-
-// WorkingAgent is one's name.
+// WorkingAgent is the name of an agent on the bus, by its number.
 func WorkingAgent(i int) string { return fmt.Sprintf("WORK-%04d", i) }
+
+// DirectAgent is the name of a direct agent, by its number.
+func DirectAgent(i int) string { return fmt.Sprintf("DIRECT-%04d", i) }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -56,6 +57,7 @@ func (j *job) said(what answered) bool {
 type commands struct {
 	rest   [2]string
 	agents []string
+	probes []string // an agent of each transport
 	client *http.Client
 	seed   uint64
 
@@ -63,10 +65,14 @@ type commands struct {
 	jobs []*job
 }
 
-func newCommands(rest [2]string, agents []string, seed uint64) *commands {
+func newCommands(rest [2]string, bus, direct []string, seed uint64) *commands {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = callers
-	return &commands{rest: rest, agents: agents, seed: seed, client: &http.Client{Transport: transport, Timeout: 3 * writeBudget}}
+	probes := []string{bus[0]}
+	if len(direct) > 0 {
+		probes = append(probes, direct[0])
+	}
+	return &commands{rest: rest, agents: slices.Concat(bus, direct), probes: probes, seed: seed, client: &http.Client{Transport: transport, Timeout: 3 * writeBudget}}
 }
 
 func (c *commands) run(ctx context.Context) {
@@ -173,9 +179,20 @@ func (c *commands) lookUp(ctx context.Context, one *job) (record, error) {
 	return found.Record, err
 }
 
-// works tells whether a command goes through a gateway.
-func (c *commands) works(ctx context.Context, gateway int) bool {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.rest[gateway]+"/api/agents/"+c.agents[0]+"/services", nil)
+// work reports whether commands go through each gateway on each transport.
+func (c *commands) work(ctx context.Context) bool {
+	for _, gateway := range c.rest {
+		for _, agent := range c.probes {
+			if !c.answers(ctx, gateway+"/api/agents/"+agent+"/services") {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (c *commands) answers(ctx context.Context, url string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return false
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	_ "modernc.org/sqlite" // registers "sqlite"
@@ -24,8 +25,14 @@ const (
 )
 
 // faults is all that is broken, in an order of chance.
-func faults(random *rand.Rand) []fault {
-	all := []fault{
+func (r *run) faults(random *rand.Rand) []fault {
+	all := slices.Concat(busFaults(), r.crashes(), r.freezes(), clockSteps())
+	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all
+}
+
+func busFaults() []fault {
+	return []fault{
 		{"every connection cut", func(_ context.Context, w *world, _ *rand.Rand) error { w.emulator.DropConnections(); return nil }},
 		{"links detached", func(_ context.Context, w *world, _ *rand.Rand) error {
 			_, err := w.emulator.DetachLinks("", "amqp:link:detach-forced")
@@ -46,6 +53,11 @@ func faults(random *rand.Rand) []fault {
 			return w.emulator.LoseAnswers("agent-commands", 5)
 		}},
 		{"settlements carried out but not answered", func(_ context.Context, w *world, _ *rand.Rand) error { return w.emulator.LoseDispositions("", 20) }},
+	}
+}
+
+func (r *run) crashes() []fault {
+	return []fault{
 		{"a heartbeat replica killed in the middle of a batch", func(ctx context.Context, w *world, random *rand.Rand) error {
 			replica := w.heartbeats[random.IntN(2)]
 			err := w.midBatch(ctx, replica, func() error { replica.running.Kill(); return nil })
@@ -57,7 +69,7 @@ func faults(random *rand.Rand) []fault {
 		}},
 		{"the agents killed", func(_ context.Context, w *world, _ *rand.Rand) error {
 			w.agents.Kill()
-			return w.restartAgents()
+			return w.startAgents(r.cfg.Working, r.cfg.Direct)
 		}},
 		{"the registry stopped for longer than all deliveries", func(ctx context.Context, w *world, _ *rand.Rand) error {
 			w.registry.running.Stop()
@@ -65,9 +77,21 @@ func faults(random *rand.Rand) []fault {
 			return w.registry.start(context.WithoutCancel(ctx))
 		}},
 		{"the database locked", func(ctx context.Context, w *world, _ *rand.Rand) error { return w.lockDatabase(ctx) }},
+		{"all control servers stopped for longer than the maximum heartbeat age", func(ctx context.Context, w *world, _ *rand.Rand) error {
+			for _, replica := range w.heartbeats {
+				replica.running.Stop()
+			}
+			pass(ctx, maxHeartbeatAge+HeartbeatInterval)
+			return errors.Join(w.heartbeats[0].start(context.WithoutCancel(ctx)), w.heartbeats[1].start(context.WithoutCancel(ctx)))
+		}},
+		{"the holder of the availability job killed", func(ctx context.Context, w *world, _ *rand.Rand) error {
+			holder, err := r.holder(ctx)
+			if err != nil {
+				return err
+			}
+			return w.killed(ctx, holder, time.Second)
+		}},
 	}
-	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	return all
 }
 
 // during lets a fault of the emulator last for some time.

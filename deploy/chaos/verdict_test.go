@@ -82,3 +82,36 @@ func TestTheNewestHeartbeatIsTheHighestSent(t *testing.T) {
 		}
 	}
 }
+
+// A server that went offline while its agent spoke is noticed, and so is one that stayed online without it, or went offline twice.
+func TestServersThatStandAsTheirAgentsDoNotAreNoticed(t *testing.T) {
+	ended := []string{"WORK-2", "DIRECT-2"}
+	before := standings{servers: 4, online: 4}
+	for name, row := range map[string]struct {
+		before, after standings
+		want          string // the check that fails; empty: none
+	}{
+		"as promised": {before, standings{offlineRows: map[string]int{"WORK-2": 1, "DIRECT-2": 1}}, ""},
+		"one was offline while its agent spoke": {
+			standings{servers: 4, online: 3}, standings{offlineRows: map[string]int{"WORK-2": 1, "DIRECT-2": 1}}, "servers online while",
+		},
+		"one went offline and came back": {
+			standings{servers: 4, online: 4, offlineRows: map[string]int{"WORK-1": 1}},
+			standings{offlineRows: map[string]int{"WORK-1": 1, "WORK-2": 1, "DIRECT-2": 1}},
+			"servers that went offline though",
+		},
+		"one stayed online":            {before, standings{offlineRows: map[string]int{"WORK-2": 1}}, "ended agents whose servers"},
+		"one has two rows":             {before, standings{offlineRows: map[string]int{"WORK-2": 2, "DIRECT-2": 1}}, "ended agents whose servers"},
+		"another went offline as well": {before, standings{offlineRows: map[string]int{"WORK-1": 1, "WORK-2": 1, "DIRECT-2": 1}}, "other servers with rows"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			v := &verdict{out: &out}
+			v.spared(row.before)
+			v.silenced(row.before, row.after, ended)
+			if row.want == "" && v.failed > 0 || row.want != "" && !strings.Contains(out.String(), "FAILED  "+row.want) {
+				t.Errorf("expected %q to fail:\n%s", row.want, out.String())
+			}
+		})
+	}
+}

@@ -3,11 +3,13 @@ package chaos
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +31,12 @@ const (
 	maxDeliveries = 4
 
 	writeBudget, readBudget = 4 * time.Second, 2 * time.Second
+
+	// HeartbeatInterval is that of the agents that have servers; they are silent after maxHeartbeatAge.
+	HeartbeatInterval, maxHeartbeatAge = 3 * time.Second, 12 * time.Second
+	sweepInterval, sweepLease          = time.Second, 4 * time.Second
+	// controlServerLease is how long a control server may go without renewing before it is suspect.
+	controlServerLease = 12 * time.Second
 )
 
 // service is one that can be stopped, killed and started again, at the same addresses.
@@ -72,22 +80,25 @@ func (s *service) metric(ctx context.Context, name string) (float64, error) {
 	return 0, errors.Join(fmt.Errorf("%s has no metric %s", s.binary, name), lines.Err())
 }
 
-// world is the system under chaos.
+// world is the system under chaos. Each service but the registry has two replicas; those of heartbeat are the control servers.
 type world struct {
-	dir        string
-	emulator   *emulator.Emulator
-	registry   *service
-	heartbeats [2]*service
-	gateways   [2]*service
-	rest       [2]string // base URLs of the gateways
-	agents     *process.Process
-	agentsArgs []string
-	conn       *grpc.ClientConn
-	read       registryv1.AgentRegistryClient
+	dir          string
+	emulator     *emulator.Emulator
+	registry     *service
+	heartbeats   [2]*service
+	availability [2]*service
+	gateways     [2]*service
+	rest         [2]string // base URLs of the gateways
+	control      [2]string // addresses at which agents call the control servers
+	direct       []string  // addresses at which the direct agents serve commands, an agent each
+	agents       *process.Process
+	broken       string
+	conn         *grpc.ClientConn
+	read         registryv1.AgentRegistryClient
 }
 
-// newWorld starts everything but the agents.
-func newWorld(ctx context.Context, dir string) (_ *world, err error) {
+// newWorld starts everything but the agents, of which so many will be direct.
+func newWorld(ctx context.Context, dir string, direct int) (_ *world, err error) {
 	w := &world{dir: dir}
 	defer func() {
 		if err != nil {
@@ -97,29 +108,18 @@ func newWorld(ctx context.Context, dir string) (_ *world, err error) {
 	if w.emulator, err = startEmulator(); err != nil {
 		return nil, err
 	}
-	bus := "bus.connectionString=" + w.emulator.ConnectionString()
-	addresses := make([]string, 12)
-	for i := range addresses {
-		if addresses[i], err = process.FreeAddress(); err != nil {
-			return nil, err
-		}
+	if err := os.Setenv(clockVariable, w.clock()); err != nil { // the services inherit it
+		return nil, err
 	}
-	registry := addresses[0]
-	w.registry = &service{world: w, binary: "registry", admin: addresses[1], settings: []string{
-		"grpc.listen=" + registry, "database.url=sqlite:" + w.database(), "database.migrate=true",
-	}}
-	for i := range w.heartbeats {
-		w.heartbeats[i] = &service{world: w, binary: "heartbeat", admin: addresses[2+i], settings: []string{
-			"grpc.listen=" + addresses[4+i], "registry.target=" + registry, bus, "ingest.holdTimeout=2s",
-		}}
-		w.gateways[i] = &service{world: w, binary: "operator-gateway", admin: addresses[6+i], settings: []string{
-			"grpc.listen=" + addresses[8+i], "rest.listen=" + addresses[10+i], "registry.target=" + registry, bus,
-			"budgets.write=" + writeBudget.String(), "budgets.read=" + readBudget.String(),
-		}}
-		w.rest[i] = "http://" + addresses[10+i]
+	if err := os.WriteFile(w.enrolmentKey(), []byte(rand.Text()), 0o600); err != nil {
+		return nil, err
 	}
-	for _, one := range []*service{w.registry, w.heartbeats[0], w.heartbeats[1], w.gateways[0], w.gateways[1]} {
-		if err := one.start(ctx); err != nil {
+	registry, err := w.configure(direct)
+	if err != nil {
+		return nil, err
+	}
+	for _, service := range w.services() {
+		if err := service.start(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -130,18 +130,63 @@ func newWorld(ctx context.Context, dir string) (_ *world, err error) {
 	return w, nil
 }
 
-func (w *world) database() string { return filepath.Join(w.dir, "fleet.db") }
+// configure gives everything its addresses and settings, and returns the registry's address.
+func (w *world) configure(direct int) (registry string, err error) {
+	free := func() (address string) {
+		if err == nil {
+			address, err = process.FreeAddress()
+		}
+		return address
+	}
+	bus, database := "bus.connectionString="+w.emulator.ConnectionString(), "database.url=sqlite:"+w.database()
+	registry = free()
+	w.registry = w.service("registry", free(), "grpc.listen="+registry, database, "database.migrate=true",
+		"cloud.debounce=300ms", "cloud.leaseTimeout="+controlServerLease.String(), "cloud.freezeInterval=20s", "cloud.evictionGrace=1m")
+	for i := range 2 {
+		w.control[i] = free()
+		w.heartbeats[i] = w.service("heartbeat", free(), "grpc.listen="+free(), "registry.target="+registry, bus, "ingest.holdTimeout=2s",
+			fmt.Sprintf("ingress.name=control-%d", i+1), "ingress.grpc.listen="+w.control[i], "ingress.rest.listen="+free(),
+			"ingress.enrolmentKeyFile="+w.enrolmentKey(), "ingress.heartbeatInterval="+HeartbeatInterval.String(), "ingress.drainTimeout=500ms")
+		availability := free()
+		w.availability[i] = w.service("availability", free(), "grpc.listen="+availability, "registry.target="+registry, database,
+			"database.migrate=true", "mode=own", "replica="+availabilityReplica(i),
+			"sweepInterval="+sweepInterval.String(), "leaseDuration="+sweepLease.String(), "probes.timeout="+sweepInterval.String(),
+			"heartbeatInterval="+HeartbeatInterval.String(), "maxHeartbeatAge="+maxHeartbeatAge.String())
+		rest := free()
+		w.gateways[i] = w.service("operator-gateway", free(), "grpc.listen="+free(), "rest.listen="+rest, "registry.target="+registry,
+			"availability.target="+availability, bus, "budgets.write="+writeBudget.String(), "budgets.read="+readBudget.String())
+		w.rest[i] = "http://" + rest
+	}
+	for range direct {
+		w.direct = append(w.direct, free())
+	}
+	return registry, err
+}
+
+func availabilityReplica(i int) string { return fmt.Sprintf("availability-%d", i+1) }
+
+func (w *world) service(binary, admin string, settings ...string) *service {
+	return &service{world: w, binary: binary, admin: admin, settings: settings}
+}
+
+// services are all of them, in the order in which they start.
+func (w *world) services() []*service {
+	return []*service{
+		w.registry, w.heartbeats[0], w.heartbeats[1], w.availability[0], w.availability[1], w.gateways[0], w.gateways[1],
+	}
+}
+
+func (w *world) database() string     { return filepath.Join(w.dir, "fleet.db") }
+func (w *world) enrolmentKey() string { return filepath.Join(w.dir, "enrolment.key") }
 
 // done is where the machines write what they did.
 func (w *world) done() string { return filepath.Join(w.dir, "done.log") }
 
-func (w *world) startAgents(broken string, count int) error {
-	w.agentsArgs = []string{"-bus", w.emulator.ConnectionString(), "-dir", w.dir, "-count", fmt.Sprint(count), "-done", w.done(), "-break", broken}
-	return w.restartAgents()
-}
-
-func (w *world) restartAgents() (err error) {
-	w.agents, err = process.Start("chaos-agents", w.dir, w.agentsArgs...)
+// startAgents starts so many agents on the bus, and so many direct ones.
+func (w *world) startAgents(bus, direct int) (err error) {
+	w.agents, err = process.Start("chaos-agents", w.dir, "-bus", w.emulator.ConnectionString(), "-dir", w.dir, "-done", w.done(), "-break", w.broken,
+		"-count", fmt.Sprint(bus), "-direct", strings.Join(w.direct[:direct], ","),
+		"-control-servers", strings.Join(w.control[:], ","), "-enrolment-key-file", w.enrolmentKey())
 	return err
 }
 
@@ -152,9 +197,9 @@ func (w *world) close() {
 	if w.conn != nil {
 		_ = w.conn.Close()
 	}
-	for _, one := range []*service{w.gateways[0], w.gateways[1], w.heartbeats[0], w.heartbeats[1], w.registry} {
-		if one != nil && one.running != nil {
-			one.running.Stop()
+	for _, service := range slices.Backward(w.services()) {
+		if service != nil && service.running != nil {
+			service.running.Stop()
 		}
 	}
 	if w.emulator != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -142,12 +143,15 @@ func (p *Process) Ready(ctx context.Context, admin string) error {
 	}
 }
 
-// FreeAddress is a loopback address that nobody listens on.
+// FreeAddress is a loopback address that no process listens on. Its port is below those that Linux and Windows give to outgoing
+// connections, so that no connection takes it before it is used, or while its process is down.
 func FreeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	const least, most, tries = 10_000, 32_000, 100
+	for range tries {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(least+rand.IntN(most-least)))
+		if listener, err := net.Listen("tcp", address); err == nil {
+			return address, listener.Close()
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().String(), nil
+	return "", fmt.Errorf("no free port on 127.0.0.1 from %d to %d after %d tries", least, most, tries)
 }

@@ -20,10 +20,11 @@ func main() {
 	flag.Uint64Var(&cfg.Seed, "seed", 0, "repeats a run; 0: by chance")
 	flag.IntVar(&cfg.Beating, "beating", 1900, "agents that only send heartbeats, 1 to 20,000")
 	flag.IntVar(&cfg.Working, "working", 100, "agents that also do jobs, 1 to 1,000")
+	flag.IntVar(&cfg.Direct, "direct", 40, "agents that call control servers and do jobs over HTTP, 0 to 200")
 	flag.StringVar(&cfg.Only, "only", "", "makes only those faults whose names hold this `text`")
 	flag.StringVar(&cfg.Broken, "break", "", "journal: the agents forget which commands they ran, to see that this is noticed")
 	flag.Parse()
-	if cfg.Duration > 24*time.Hour || cfg.Beating < 1 || cfg.Beating > 20_000 || cfg.Working < 1 || cfg.Working > 1000 || (cfg.Broken != "" && cfg.Broken != "journal") {
+	if cfg.Duration > 24*time.Hour || cfg.Beating < 1 || cfg.Beating > 20_000 || cfg.Working < 1 || cfg.Working > 1000 || cfg.Direct < 0 || cfg.Direct > 200 || (cfg.Broken != "" && cfg.Broken != "journal") {
 		fmt.Fprintln(os.Stderr, "chaos: a flag is out of its range; see -help")
 		os.Exit(2)
 	}
