@@ -4,6 +4,7 @@ import { hostname } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
 import { ServiceBusClient } from "@azure/service-bus";
 import { Journal } from "./journal.mjs";
+import { folded } from "./names.mjs";
 
 const env = process.env;
 const connectionString = env.SERVICEBUS_CONNECTION_STRING;
@@ -61,7 +62,6 @@ const operations = {
 
 const length = (text) => [...text].length; // characters, as the contract counts them
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-const folded = (text) => text.normalize("NFC").toLowerCase();
 
 // known is what the journal has about a command. What a read answered is left out: it is old by now.
 function known(commandId) {
