@@ -25,6 +25,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblControlServer TO commandcenter_re
 GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblAffinityGroup TO commandcenter_registry;
 GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblPartitionEvent TO commandcenter_registry;
 GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblCloudState TO commandcenter_registry;
+GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblRegistryClock TO commandcenter_registry;
 GRANT SELECT ON dbo.registry_schema_version TO commandcenter_registry;
 
 -- Availability in mode observe: it reads the servers and the offline log, and writes its own tables.

@@ -38,7 +38,9 @@ func TestI13_AMachineRegistersAndASecondOneIsShownAsAConflict(t *testing.T) {
 	c := serve(t)
 	c.expect(t, directly("one", false, beats("BM-1")), notRegistered)
 	c.expect(t, directly("one", true, beats("BM-1")), created)
-	c.expect(t, directly("one", false, beats("bm-1")), updated)
+	second := directly("one", false, beats("bm-1"))
+	second.Heartbeats[0].Heartbeat.Sequence++
+	c.expect(t, second, updated)
 	c.expect(t, directly("two", false, beats("bm-1")), wrongToken)
 	if agent := c.read(t, "BM-1"); !agent.GetHasToken() || agent.GetClaimable() || agent.GetIdentityConflictAt() != nil || agent.GetOnServiceBus() {
 		t.Fatal(agent)

@@ -188,6 +188,7 @@ func Run(ctx context.Context, cfg Config) error {
 		lifecycle.Part{Name: "admin", Run: admin.Run},
 		lifecycle.Part{Name: "tokens", Run: tokens.Run},
 		lifecycle.Part{Name: "watch", Run: watch.run},
+		lifecycle.Part{Name: "clock", Run: newClock(opened, metrics, cfg.Logger).run},
 		lifecycle.Part{Name: "partition", Run: partitions.Run},
 		lifecycle.Part{Name: "grpc", Run: server.Run},
 	)

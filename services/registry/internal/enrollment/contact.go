@@ -3,6 +3,8 @@ package enrollment
 import (
 	"slices"
 	"time"
+
+	"github.com/commandcenter/fleet/services/internal/dbclock"
 )
 
 // Path is how a heartbeat came.
@@ -96,6 +98,7 @@ type Heartbeat struct {
 	Path     Path
 	Identity Identity // direct ones only
 	Order    Order
+	Age      Age
 	Content  Content
 	Bindings []byte // JSON; nil: not in this heartbeat
 }
@@ -133,11 +136,12 @@ func (c Changes) And(o Changes) Changes {
 // Applying a heartbeat again, or an older one late, moves nothing backwards (I-6).
 func (c Contact) Observe(heartbeat Heartbeat, now time.Time) (Contact, Changes, Result) {
 	var changes Changes
+	c = c.settled(heartbeat, now)
 	order := heartbeat.Order
 	order.ObservedAt = earlier(order.ObservedAt, now.Add(clockLead))
 	own := order
 	next, known := c, !c.Newest.ObservedAt.IsZero()
-	heard := next.hear(heartbeat.Path, earlier(order.ObservedAt, now))
+	heard := next.hear(heartbeat.Path, earlier(order.ObservedAt, now), now)
 	changes.Liveness = heard
 
 	wins := next.order(order, now, &changes) || !keepsOrder
@@ -177,13 +181,13 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// hear moves the liveness of a path forward, never back.
-func (c *Contact) hear(path Path, at time.Time) bool {
+// hear moves the liveness of a path forward, never back, except from the future: the clock was stepped since that was stored.
+func (c *Contact) hear(path Path, at, now time.Time) bool {
 	last := &c.LastBusAt
 	if path == Direct {
 		last = &c.LastDirectAt
 	}
-	if !at.After(*last) {
+	if !at.After(*last) && !last.After(now.Add(dbclock.Tolerance)) {
 		return false
 	}
 	*last = at

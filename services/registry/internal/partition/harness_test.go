@@ -150,7 +150,7 @@ func (w *world) join(names ...string) {
 	w.t.Helper()
 	for _, name := range names {
 		asking := cloud.Candidate{Name: name, Endpoints: store.Endpoints(name+":8443", "https://"+name), Version: "1.0", Protocols: cloud.Protocols{Min: 1, Max: 1}}
-		if _, _, err := w.self.Renew(w.t.Context(), asking, 0); err != nil {
+		if _, _, err := w.self.Renew(w.t.Context(), asking, store.Reported{Connected: 0}); err != nil {
 			w.t.Fatal(err)
 		}
 	}

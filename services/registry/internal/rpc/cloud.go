@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strconv"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/fault"
@@ -31,11 +33,13 @@ func (s *Cloud) RenewControlServer(ctx context.Context, request *registryv1.Rene
 	self, judged, err := s.Store.Renew(ctx, cloud.Candidate{
 		Name: request.GetName(), Endpoints: store.Endpoints(request.GetGrpcEndpoint(), request.GetRestEndpoint()), Version: request.GetVersion(),
 		Protocols: cloud.Protocols{Min: int(request.GetProtocolMin()), Max: int(request.GetProtocolMax())},
-	}, int(request.GetAgentsConnected()))
+	}, store.Reported{Connected: int(request.GetAgentsConnected()), ClockSkew: skewOf(request.GetClockSkew())})
 	if err != nil {
 		return nil, mapped(err, "")
 	}
-	return &registryv1.RenewControlServerResponse{State: states[self.State], Warnings: cautions(judged)}, nil
+	return &registryv1.RenewControlServerResponse{
+		State: states[self.State], Warnings: cautions(judged.Membership), DatabaseTime: timestamppb.New(judged.ReadAt),
+	}, nil
 }
 
 // checkEndpoints checks the addresses at which agents reach a control server. The REST one may be empty.
@@ -78,6 +82,10 @@ func (s *Cloud) ListControlServers(ctx context.Context, _ *registryv1.ListContro
 	for _, server := range overview.Servers {
 		response.Servers = append(response.Servers, s.controlServerMessage(server))
 	}
+	if told := overview.Clock.Banner(overview.ReadAt); told != "" {
+		response.Warnings = append(response.Warnings, told)
+	}
+	response.Warnings = append(response.Warnings, skewCautions(overview)...)
 	for _, group := range overview.Groups {
 		if caution := groupCaution(group, overview.Membership); caution != "" {
 			response.Warnings = append(response.Warnings, caution)

@@ -25,6 +25,7 @@ func (s *Cloud) controlServerMessage(c store.ControlServer) *registryv1.ControlS
 		Name: c.Name, GrpcEndpoint: grpc, RestEndpoint: rest, Version: c.Version, ProtocolMin: int32(c.Protocols.Min), ProtocolMax: int32(c.Protocols.Max),
 		Mode: registryv1.ControlServerMode(c.Mode), State: states[c.State], Weight: int32(c.Weight), Standby: c.Standby, AffinityGroup: c.GroupName,
 		RenewedAt: instant(c.RenewedAt), AgentsAssigned: int32(c.Assigned), AgentsConnected: int32(c.Connected), ChangedBy: c.ChangedBy, Etag: c.Etag(),
+		ClockSkew: skewMessage(c.ClockSkew),
 	}
 	if c.State == cloud.Draining {
 		message.DrainEndsAt = instant(s.Store.DrainEndsAt(c))
@@ -68,6 +69,18 @@ func cautions(judged cloud.Membership) []string {
 		found = append(found, fmt.Sprintf("%q is the only control server in the lists: if it fails, direct agents have nowhere to go", eligible[0].Name))
 	case len(eligible) == 0 && len(judged.Members) > 0:
 		found = append(found, cloud.ErrNobody.Error())
+	}
+	return found
+}
+
+// skewCautions name the control servers whose clocks differ from the database's by more than they should.
+func skewCautions(overview store.Overview) []string {
+	var found []string
+	for _, server := range overview.Servers {
+		if skew := server.ClockSkew; server.State == cloud.Normal && skew.Notable() {
+			found = append(found, fmt.Sprintf("the clock of control server %q is %s the database's: nothing is decided by it, but its log carries its times; see that its host keeps its time",
+				server.Name, skew))
+		}
 	}
 	return found
 }

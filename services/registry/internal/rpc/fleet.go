@@ -46,6 +46,7 @@ func fleetHead(fleet store.Fleet) *registryv1.ReadFleetResponse {
 func pathEvidence(path registryv1.HeartbeatPath, e store.PathEvidence) *registryv1.PathEvidence {
 	message := &registryv1.PathEvidence{
 		Path: path, ReportedAt: instant(e.ReportedAt), HealthySince: instant(e.Since), HeardAt: instant(e.HeardAt), Detail: e.Detail,
+		BrokerSkew: skewMessage(e.BrokerSkew),
 	}
 	if e.Backlog > 0 {
 		message.Backlog = durationpb.New(e.Backlog)

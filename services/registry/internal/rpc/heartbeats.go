@@ -10,6 +10,7 @@ import (
 	"github.com/commandcenter/fleet/services/registry/internal/enrollment"
 	"github.com/commandcenter/fleet/services/registry/internal/store"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 var results = map[enrollment.Result]registryv1.HeartbeatResult{
@@ -65,11 +66,25 @@ func (s *Agents) RecordHeartbeats(ctx context.Context, request *registryv1.Recor
 // check makes a heartbeat of what was observed, or says which field is at fault.
 func check(observed *registryv1.ObservedHeartbeat) (enrollment.Heartbeat, *enrollment.InvalidError) {
 	path, _ := pathOf(observed.GetPath()) // an unknown path is refused by the check
-	heartbeat, invalid := enrollment.CheckHeartbeat(observed.GetHeartbeat(), path, observed.GetObservedAt())
+	at, age := observed.GetObservedAt(), ageOf(observed, path)
+	if age.Known && !at.IsValid() {
+		at = &timestamppb.Timestamp{} // it is not looked at
+	}
+	heartbeat, invalid := enrollment.CheckHeartbeat(observed.GetHeartbeat(), path, at)
+	heartbeat.Age = age
 	if invalid == nil {
 		heartbeat.Identity, invalid = enrollment.CheckIdentity(path, observed.GetIdentity())
 	}
 	return heartbeat, invalid
+}
+
+// ageOf is the age of a heartbeat by one clock. A control server of the release before tells none, and its own clock is not believed: what it
+// brings was just observed, since it holds no heartbeat for longer than its agent waits.
+func ageOf(observed *registryv1.ObservedHeartbeat, path enrollment.Path) enrollment.Age {
+	if age := observed.GetAge(); age != nil && age.IsValid() {
+		return enrollment.Age{Of: age.AsDuration(), Known: true}
+	}
+	return enrollment.Age{Known: path == enrollment.Direct}
 }
 
 func invalidAnswer(field, rule string) *registryv1.RecordedHeartbeat {
@@ -82,14 +97,15 @@ func (s *Agents) ReportIngestEvidence(ctx context.Context, request *registryv1.R
 	if err != nil {
 		return nil, err
 	}
-	health, err := s.Store.ReportEvidence(ctx, store.Evidence{
+	health, at, err := s.Store.ReportEvidence(ctx, store.Evidence{
 		Path: path, Consumer: request.GetConsumerId(), CanaryRoundTrip: optional(request.GetCanaryRoundTrip()),
 		OldestMessageAge: optional(request.GetOldestMessageAge()), SinceLastReceive: optional(request.GetSinceLastReceive()),
+		BrokerSkew: skewOf(request.GetBrokerSkew()),
 	})
 	if err != nil {
 		return nil, mapped(err, "")
 	}
-	return &registryv1.ReportIngestEvidenceResponse{Health: healthMessage(request.GetPath(), health)}, nil
+	return &registryv1.ReportIngestEvidenceResponse{Health: healthMessage(request.GetPath(), health), DatabaseTime: timestamppb.New(at)}, nil
 }
 
 func optional(given *durationpb.Duration) *time.Duration {
@@ -98,4 +114,20 @@ func optional(given *durationpb.Duration) *time.Duration {
 	}
 	value := given.AsDuration()
 	return &value
+}
+
+// skewOf reads a measured skew; nil: none was.
+func skewOf(given *registryv1.ClockSkew) *store.Skew {
+	ahead := optional(given.GetAhead())
+	if ahead == nil {
+		return nil
+	}
+	return &store.Skew{Ahead: *ahead, Within: max(0, given.GetUncertainty().AsDuration())}
+}
+
+func skewMessage(skew *store.Skew) *registryv1.ClockSkew {
+	if skew == nil {
+		return nil
+	}
+	return &registryv1.ClockSkew{Ahead: durationpb.New(skew.Ahead), Uncertainty: durationpb.New(skew.Within)}
 }

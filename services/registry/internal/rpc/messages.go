@@ -45,7 +45,7 @@ func serverMessage(s store.Server) *registryv1.Server {
 }
 
 func healthMessage(path registryv1.HeartbeatPath, h store.Health) *registryv1.IngestHealth {
-	return &registryv1.IngestHealth{Path: path, Healthy: h.Healthy, HealthySince: instant(h.Since), Detail: h.Detail}
+	return &registryv1.IngestHealth{Path: path, Healthy: h.Healthy, HealthySince: instant(h.Since), Detail: h.Detail, BrokerSkew: skewMessage(h.BrokerSkew)}
 }
 
 func proposalMessage(p bindings.Proposal) *registryv1.UrlProposal {

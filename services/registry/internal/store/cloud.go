@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/commandcenter/fleet/services/internal/dbclock"
 	"github.com/commandcenter/fleet/services/internal/spelling"
 	"github.com/commandcenter/fleet/services/internal/sqldb"
 	"github.com/commandcenter/fleet/services/registry/internal/cloud"
@@ -27,6 +28,7 @@ type ControlServer struct {
 	cloud.Standing
 	GroupName       string // of its affinity group; empty: none
 	DecisionVersion int64
+	ClockSkew       *Skew // of its host's clock, as it measured that at its last renewals; nil: not yet
 }
 
 // Etag names the present state of what operators decide.
@@ -60,6 +62,7 @@ func Addresses(endpoints []string) (grpc, rest string) {
 type Overview struct {
 	cloud.Membership
 	ReadAt  time.Time
+	Clock   dbclock.State   // of the database's clock
 	Epoch   int64           // of the last partition; 0: there was none
 	Servers []ControlServer // by name
 	Groups  []Group         // by name
@@ -100,8 +103,12 @@ func (c *Cloud) overview(ctx context.Context, tx *sqldb.Tx) (Overview, error) {
 	if err != nil {
 		return Overview{}, err
 	}
+	clock, _, err := readClock(ctx, tx)
+	if err != nil {
+		return Overview{}, err
+	}
 	overview, err := c.judged(ctx, tx, state.readAt, assigned)
-	overview.Epoch, overview.Groups = state.Epoch, groups
+	overview.Clock, overview.Epoch, overview.Groups = clock, state.Epoch, groups
 	for i, group := range groups {
 		overview.Groups[i].ControlServers = overview.members(group.Key)
 	}
@@ -156,9 +163,12 @@ func scanControlServer(scan func(...any) error) (ControlServer, error) {
 	var mode, standby, group, connected, listed sqldb.Int
 	var groupName, changedBy, unlistedAs sqldb.String
 	var renewedAt, unlistedAt sqldb.Time
+	var ahead, within any
 	err := scan(&c.ID, &c.Name, &grpc, &rest, &c.Version, &c.Protocols.Min, &c.Protocols.Max, &mode, &c.Weight, &standby,
-		&group, &groupName, &changedBy, &c.DecisionVersion, &renewedAt, &connected, &listed, &unlistedAt, &unlistedAs)
+		&group, &groupName, &changedBy, &c.DecisionVersion, &renewedAt, &connected, &listed, &unlistedAt, &unlistedAs,
+		&ahead, &within)
 	c.Endpoints, c.Mode, c.Standby, c.Group, c.GroupName = Endpoints(grpc, rest), cloud.Mode(mode), standby == 1, int64(group), string(groupName)
+	c.ClockSkew = skewOf(ahead, within)
 	c.ChangedBy, c.RenewedAt, c.Connected = string(changedBy), renewedAt.Time, int(connected)
 	c.Listing = cloud.Listing{Listed: listed == 1, UnlistedAt: unlistedAt.Time, UnlistedAs: cloud.State(unlistedAs)}
 	return c, err

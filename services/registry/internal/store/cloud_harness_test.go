@@ -17,7 +17,8 @@ import (
 // world is a SQLite file that two replicas of the registry have open, and the test by hand: only so does time pass without waiting.
 type world struct {
 	t        testing.TB
-	store    *store.Store
+	store    *store.Store // one's
+	other    *store.Store // two's
 	one, two *store.Cloud
 	raw      *sql.DB
 }
@@ -43,7 +44,8 @@ func newWorld(t testing.TB) *world {
 	if _, _, err := w.store.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.one, w.two = w.store.Cloud(cloud.DefaultLimits()), replica().Cloud(cloud.DefaultLimits())
+	w.other = replica()
+	w.one, w.two = w.store.Cloud(cloud.DefaultLimits()), w.other.Cloud(cloud.DefaultLimits())
 	return w
 }
 
@@ -107,7 +109,7 @@ func candidate(name string) cloud.Candidate {
 func (w *world) join(names ...string) {
 	w.t.Helper()
 	for _, name := range names {
-		if _, _, err := w.one.Renew(w.t.Context(), candidate(name), 0); err != nil {
+		if _, _, err := w.one.Renew(w.t.Context(), candidate(name), store.Reported{Connected: 0}); err != nil {
 			w.t.Fatal(err)
 		}
 	}

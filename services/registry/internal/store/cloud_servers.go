@@ -14,11 +14,17 @@ import (
 // would see the cloud without the other.
 func lockMembers(ctx context.Context, tx *sqldb.Tx) error { return lock(ctx, tx, "TblControlServer") }
 
+// Reported is what a control server tells of itself with each renewal.
+type Reported struct {
+	Connected int   // agents it served of late
+	ClockSkew *Skew // of its own clock; nil: not measured yet
+}
+
 // Renew lets a control server join, or renews its lease, and tells what it is now and the cloud it is in. A clash is a *cloud.Refusal, and
 // changes nothing. Its name keeps the spelling it first had.
-func (c *Cloud) Renew(ctx context.Context, candidate cloud.Candidate, connected int) (ControlServer, cloud.Membership, error) {
+func (c *Cloud) Renew(ctx context.Context, candidate cloud.Candidate, reported Reported) (ControlServer, Overview, error) {
 	var self ControlServer
-	var judged cloud.Membership
+	var judged Overview
 	err := c.db.Change(ctx, func(tx *sqldb.Tx) error {
 		if err := lockMembers(ctx, tx); err != nil {
 			return err
@@ -39,14 +45,14 @@ func (c *Cloud) Renew(ctx context.Context, candidate cloud.Candidate, connected 
 		if err != nil {
 			return err
 		}
-		if err := before.admit(ctx, tx, name, candidate, connected, admitted); err != nil {
+		if err := before.admit(ctx, tx, name, candidate, reported, admitted); err != nil {
 			return err
 		}
 		after, err := c.judged(ctx, tx, at, nil)
 		if err != nil {
 			return err
 		}
-		judged = after.Membership
+		judged = after
 		self, err = after.server(name)
 		return err
 	})
@@ -54,7 +60,7 @@ func (c *Cloud) Renew(ctx context.Context, candidate cloud.Candidate, connected 
 }
 
 // admit writes that a candidate joined, or renewed its lease.
-func (o Overview) admit(ctx context.Context, tx *sqldb.Tx, name enrollment.Name, candidate cloud.Candidate, connected int, admitted cloud.Admission) error {
+func (o Overview) admit(ctx context.Context, tx *sqldb.Tx, name enrollment.Name, candidate cloud.Candidate, reported Reported, admitted cloud.Admission) error {
 	for _, s := range o.Servers {
 		for _, id := range admitted.Replaces {
 			if s.ID != id {
@@ -68,7 +74,8 @@ func (o Overview) admit(ctx context.Context, tx *sqldb.Tx, name enrollment.Name,
 	grpc, rest := Addresses(candidate.Endpoints)
 	facts := []any{
 		named("grpcEndpoint", grpc), named("restEndpoint", rest), named("version", candidate.Version), named("protocolMin", candidate.Protocols.Min),
-		named("protocolMax", candidate.Protocols.Max), named("now", sqldb.Text(o.ReadAt)), named("connected", connected),
+		named("protocolMax", candidate.Protocols.Max), named("now", sqldb.Text(o.ReadAt)), named("connected", reported.Connected),
+		named("clockAhead", reported.ClockSkew.ahead()), named("clockAheadWithin", reported.ClockSkew.within()),
 	}
 	if admitted.ID == 0 {
 		_, err := tx.Exec(ctx, "insert_control_server", append(facts, named("name", name.Spelling), named("nameKey", name.Key))...)

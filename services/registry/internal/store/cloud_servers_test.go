@@ -16,7 +16,7 @@ func TestControlServerJoinsAndRenews(t *testing.T) {
 	asking := cloud.Candidate{
 		Name: " Control-1 ", Endpoints: store.Endpoints("Control-1:8443", "https://control-1"), Version: "1.0", Protocols: cloud.Protocols{Min: 1, Max: 2},
 	}
-	self, judged, err := w.one.Renew(t.Context(), asking, 7)
+	self, judged, err := w.one.Renew(t.Context(), asking, store.Reported{Connected: 7})
 	if err != nil || self.State != cloud.Normal || self.ID != 1 || self.Name != "Control-1" || self.Weight != 100 || self.Connected != 7 || self.Mode != cloud.ModeNormal || len(judged.Members) != 1 {
 		t.Fatalf("%+v %v", self, err)
 	}
@@ -25,7 +25,7 @@ func TestControlServerJoinsAndRenews(t *testing.T) {
 		t.Fatal(state)
 	}
 	asking.Name, asking.Version, asking.Endpoints, asking.Protocols.Max = "CONTROL-1", "1.1", store.Endpoints("control-1:8443", "https://new"), 3
-	again, _, err := w.two.Renew(t.Context(), asking, 3)
+	again, _, err := w.two.Renew(t.Context(), asking, store.Reported{Connected: 3})
 	grpc, rest := store.Addresses(again.Endpoints)
 	if err != nil || again.ID != 1 || again.Name != "Control-1" || again.State != cloud.Normal || again.Version != "1.1" || again.Connected != 3 ||
 		grpc != "control-1:8443" || rest != "https://new" || again.Protocols.Max != 3 || again.Etag() != self.Etag() {
@@ -59,7 +59,10 @@ func TestI14_TwoReplicasLetTwoServersJoinAtOnce(t *testing.T) {
 			w.exec(`DELETE FROM TblControlServer`)
 			clash.other.Protocols = candidate(name).Protocols
 			join := func(replica *store.Cloud, c cloud.Candidate) func() error {
-				return func() error { _, _, err := replica.Renew(context.Background(), c, 0); return err }
+				return func() error {
+					_, _, err := replica.Renew(context.Background(), c, store.Reported{Connected: 0})
+					return err
+				}
 			}
 			ended := race(join(w.one, candidate(name)), join(w.two, clash.other))
 			if (ended[0] == nil) == (ended[1] == nil) {
@@ -89,7 +92,7 @@ func TestI17_AClashChangesNothing(t *testing.T) {
 		cloud.Invalid:        {Name: "c", Protocols: cloud.Protocols{Min: 1, Max: 1}},
 	} {
 		refuses[*cloud.Refusal](w, fmt.Sprint(asking), func() error {
-			_, _, err := w.two.Renew(t.Context(), asking, 0)
+			_, _, err := w.two.Renew(t.Context(), asking, store.Reported{Connected: 0})
 			if got, holder := refusedAs(err); got != reason || reason != cloud.Invalid && holder != "a" {
 				t.Errorf("%v: %v", asking, err)
 			}
@@ -105,7 +108,7 @@ func TestASilentServerIsReplacedAtItsEndpoint(t *testing.T) {
 	w.silence("old", 10*time.Minute)
 	taking := candidate("new")
 	taking.Endpoints = []string{"OLD:8443"}
-	self, _, err := w.one.Renew(t.Context(), taking, 0)
+	self, _, err := w.one.Renew(t.Context(), taking, store.Reported{Connected: 0})
 	if err != nil || self.ID != 3 {
 		t.Fatal(self, err)
 	}
@@ -286,7 +289,7 @@ func TestMaintenanceDrainsFirst(t *testing.T) {
 		t.Fatalf("%+v", drained)
 	}
 	w.exec(`UPDATE TblControlServer SET UnlistedAt = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-300 seconds') WHERE Name = 'a'`)
-	self, _, err := w.two.Renew(t.Context(), candidate("a"), 0) // as after a restart
+	self, _, err := w.two.Renew(t.Context(), candidate("a"), store.Reported{Connected: 0}) // as after a restart
 	if err != nil || self.State != cloud.Maintenance || self.State.Serves() {
 		t.Fatalf("%+v %v", self, err)
 	}

@@ -403,7 +403,7 @@ func TestEvidence(t *testing.T) {
 	report := func(e store.Evidence) store.Health {
 		t.Helper()
 		e.Path = enrollment.Bus
-		health, err := s.ReportEvidence(t.Context(), e)
+		health, _, err := s.ReportEvidence(t.Context(), e)
 		if err != nil {
 			t.Fatal(err)
 		}

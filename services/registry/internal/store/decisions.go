@@ -228,7 +228,7 @@ func (s *Store) RecordVerification(ctx context.Context, name enrollment.Name, sh
 			return err
 		}
 		rows, err := tx.Exec(ctx, "record_verification", named("nameKey", name.Key), named("httpBaseUrl", shown.BaseURL),
-			named("outcome", shown.Outcome), named("detail", shown.Detail), named("verifiedAt", sqldb.Text(at.Add(-shown.Age))))
+			named("outcome", shown.Outcome), named("detail", shown.Detail), named("verifiedAt", sqldb.Text(at.Add(-shown.Age))), named("now", sqldb.Text(at)))
 		if err != nil {
 			return err
 		}

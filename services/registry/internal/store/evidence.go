@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/commandcenter/fleet/services/internal/dbclock"
 	"github.com/commandcenter/fleet/services/internal/sqldb"
 	"github.com/commandcenter/fleet/services/registry/internal/enrollment"
 )
@@ -26,6 +27,43 @@ type Evidence struct {
 	CanaryRoundTrip  *time.Duration
 	OldestMessageAge *time.Duration
 	SinceLastReceive *time.Duration
+	BrokerSkew       *Skew // of the broker's clock; bus only
+}
+
+// Skew is how far a clock is ahead of the database's, negative when it is behind, and how far that may be wrong either way.
+type Skew struct{ Ahead, Within time.Duration }
+
+// Notable tells whether a clock differs by more than it should, however wrong the measurement is.
+func (s *Skew) Notable() bool { return s != nil && s.Ahead.Abs()-s.Within > dbclock.Tolerance }
+
+// String says how far the clock is from "the database's", which follows it.
+func (s *Skew) String() string {
+	if s.Ahead < 0 {
+		return (-s.Ahead).Round(100*time.Millisecond).String() + " behind"
+	}
+	return s.Ahead.Round(100*time.Millisecond).String() + " ahead of"
+}
+
+func (s *Skew) ahead() any {
+	if s == nil {
+		return nil
+	}
+	return s.Ahead.Milliseconds()
+}
+
+func (s *Skew) within() any {
+	if s == nil {
+		return nil
+	}
+	return s.Within.Milliseconds()
+}
+
+// skewOf reads a skew as it is stored; nil: none was measured.
+func skewOf(ahead, within any) *Skew {
+	if ahead == nil {
+		return nil
+	}
+	return &Skew{time.Duration(number(ahead)) * time.Millisecond, time.Duration(number(within)) * time.Millisecond}
 }
 
 func (e Evidence) good() bool {
@@ -37,22 +75,25 @@ type Health struct {
 	Healthy bool
 	Since   time.Time // without a gap; zero when not healthy
 	Detail  string
+	// BrokerSkew is the newest that any consumer measured; nil: none did lately.
+	BrokerSkew *Skew
+	skewAt     time.Time
 }
 
-// ReportEvidence stores a consumer's proof and returns what it makes of the path.
-func (s *Store) ReportEvidence(ctx context.Context, evidence Evidence) (Health, error) {
-	var health Health
-	err := s.db.Change(ctx, func(tx *sqldb.Tx) error {
-		at, err := now(ctx, tx)
-		if err != nil {
+// ReportEvidence stores a consumer's proof and returns what it makes of the path, and what the database's clock read.
+func (s *Store) ReportEvidence(ctx context.Context, evidence Evidence) (health Health, at time.Time, err error) {
+	err = s.db.Change(ctx, func(tx *sqldb.Tx) error {
+		if at, err = now(ctx, tx); err != nil {
 			return err
 		}
 		args := []any{
 			named("path", int(evidence.Path)), named("consumer", evidence.Consumer), named("now", sqldb.Text(at)), named("good", flagOf(evidence.good())),
 			named("canary", milliseconds(evidence.CanaryRoundTrip)), named("oldest", milliseconds(evidence.OldestMessageAge)),
 			named("received", milliseconds(evidence.SinceLastReceive)),
+			named("brokerAhead", evidence.BrokerSkew.ahead()), named("brokerAheadWithin", evidence.BrokerSkew.within()),
 		}
-		updated, err := tx.Exec(ctx, "evidence_update", append(args, named("gapBefore", sqldb.Text(at.Add(-evidenceLifetime))))...)
+		updated, err := tx.Exec(ctx, "evidence_update", append(args, named("gapBefore", sqldb.Text(at.Add(-evidenceLifetime))),
+			named("aheadAfter", sqldb.Text(at.Add(dbclock.Tolerance))))...)
 		if err != nil {
 			return err
 		}
@@ -67,7 +108,7 @@ func (s *Store) ReportEvidence(ctx context.Context, evidence Evidence) (Health, 
 		health, err = readHealth(ctx, tx, evidence.Path, at)
 		return err
 	})
-	return health, err
+	return health, at, err
 }
 
 func milliseconds(d *time.Duration) any {
@@ -86,14 +127,21 @@ var neverReported = Health{Detail: "no consumer of heartbeats ever reported"}
 type proof struct {
 	alive, since   sqldb.Time
 	canary, oldest any
+	ahead, within  any // of the broker's clock
 }
 
 // healthy tells whether the consumer is heard and proves itself.
 func (p *proof) healthy(at time.Time) bool { return p.fresh(at) && !p.since.IsZero() }
 
-func (p *proof) fresh(at time.Time) bool { return at.Sub(p.alive.Time) < evidenceLifetime }
+// fresh tells whether the consumer reported lately. A report from the future proves nothing: the clock was stepped since.
+func (p *proof) fresh(at time.Time) bool {
+	age := at.Sub(p.alive.Time)
+	return age < evidenceLifetime && age > -dbclock.Tolerance
+}
 
-func (p *proof) dest() []any { return []any{&p.alive, &p.since, &p.canary, &p.oldest} }
+func (p *proof) dest() []any {
+	return []any{&p.alive, &p.since, &p.canary, &p.oldest, &p.ahead, &p.within}
+}
 
 func readHealth(ctx context.Context, tx *sqldb.Tx, path enrollment.Path, at time.Time) (Health, error) {
 	health := neverReported
@@ -109,15 +157,20 @@ func readHealth(ctx context.Context, tx *sqldb.Tx, path enrollment.Path, at time
 // with takes one more consumer into account. A path is healthy while at least one proves itself; since when, the longest of them
 // tells.
 func (h Health) with(p proof, at time.Time) Health {
+	if skew := skewOf(p.ahead, p.within); skew != nil && p.fresh(at) && p.alive.After(h.skewAt) {
+		h.BrokerSkew, h.skewAt = skew, p.alive.Time
+	}
 	switch {
 	case p.alive.IsZero():
 	case p.healthy(at):
 		if !h.Healthy || p.since.Before(h.Since) {
-			return Health{Healthy: true, Since: p.since.Time}
+			h.Healthy, h.Since, h.Detail = true, p.since.Time, ""
 		}
 	case h.Healthy:
 	case p.fresh(at) && p.canary == nil:
 		h.Detail = "a consumer reports, but no canary came back through it"
+	case p.fresh(at) && p.oldest != nil && number(p.oldest) < maxBacklog.Milliseconds():
+		h.Detail = "the database's clock was stepped, and consumers have to prove themselves again"
 	case p.fresh(at):
 		h.Detail = "a consumer reports, but its backlog is too old or cannot be read"
 	default:

@@ -75,10 +75,13 @@ type Proof struct {
 func EvidenceOf(at time.Time, proofs ...Proof) PathEvidence {
 	var rows []proof
 	for _, p := range proofs {
-		rows = append(rows, proof{sqldb.Time{Time: p.Alive}, sqldb.Time{Time: p.Since}, p.Canary, p.Oldest})
+		rows = append(rows, proof{alive: sqldb.Time{Time: p.Alive}, since: sqldb.Time{Time: p.Since}, canary: p.Canary, oldest: p.Oldest})
 	}
 	return PathEvidence{}.with(rows, at)
 }
 
 // EachOnce is what becomes of servers that were read twice.
 var EachOnce = eachOnce
+
+// StepClock steps the database's clock, for this store.
+func (s *Store) StepClock(offset time.Duration) { s.db.StepClock(offset) }

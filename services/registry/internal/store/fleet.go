@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/commandcenter/fleet/services/internal/dbclock"
 	"github.com/commandcenter/fleet/services/internal/sqldb"
 	"github.com/commandcenter/fleet/services/registry/internal/enrollment"
 )
@@ -42,6 +43,8 @@ const (
 	proofRow             // key: path; first, second: alive, healthy since; numbers: canary's round trip, oldest message's age
 	agentRow             // key: server, 0 if none is linked; first, second: newest heartbeat over the bus, direct; numbers: state, verification
 	formerRow            // key: server whose link ended
+	skewRow              // key: path; first: alive; numbers: how far the broker's clock is ahead, and how far that may be wrong
+	seenRow              // first: the latest that was seen of the database's clock
 )
 
 type fleetRow struct {
@@ -55,7 +58,9 @@ func (r *fleetRow) dest() []any {
 	return []any{&r.kind, &r.key, &r.first, &r.second, &r.firstNumber, &r.secondNumber, &r.agent, &r.baseURL}
 }
 
-func (r *fleetRow) proof() proof { return proof{r.first, r.second, r.firstNumber, r.secondNumber} }
+func (r *fleetRow) proof() proof {
+	return proof{alive: r.first, since: r.second, canary: r.firstNumber, oldest: r.secondNumber}
+}
 
 func (r *fleetRow) server() FleetServer {
 	return FleetServer{
@@ -72,9 +77,23 @@ func number(value any) int64 {
 
 // Fleet reads the whole fleet. The statement is over when it returns, however long the caller then takes to send it on.
 func (s *Store) Fleet(ctx context.Context) (Fleet, error) {
+	fleet, seen, err := s.readFleet(ctx)
+	if err != nil || !seen.Unseen(fleet.ReadAt) {
+		return fleet, err
+	}
+	// The clock was stepped back and what is stored is not mended yet: judged by it, servers long dead would be alive.
+	if _, err := s.LookAtClock(ctx); err != nil {
+		return Fleet{}, err
+	}
+	fleet, _, err = s.readFleet(ctx)
+	return fleet, err
+}
+
+func (s *Store) readFleet(ctx context.Context) (Fleet, dbclock.State, error) {
 	var fleet Fleet
+	var seen dbclock.State
 	var row fleetRow
-	proofs := map[int64][]proof{}
+	proofs, skews := map[int64][]proof{}, map[int64][]fleetRow{}
 	dest := row.dest()
 	err := s.db.Rows(ctx, "fleet", func(scan func(...any) error) error {
 		if err := scan(dest...); err != nil {
@@ -83,8 +102,12 @@ func (s *Store) Fleet(ctx context.Context) (Fleet, error) {
 		switch row.kind {
 		case clockRow:
 			fleet.ReadAt = row.first.Time
+		case seenRow:
+			seen.SeenAt = row.first.Time
 		case proofRow:
 			proofs[row.key] = append(proofs[row.key], row.proof())
+		case skewRow:
+			skews[row.key] = append(skews[row.key], row)
 		case agentRow, formerRow:
 			fleet.Bus.HeardAt, fleet.Direct.HeardAt = later(fleet.Bus.HeardAt, row.first.Time), later(fleet.Direct.HeardAt, row.second.Time)
 			if row.key != 0 {
@@ -94,12 +117,22 @@ func (s *Store) Fleet(ctx context.Context) (Fleet, error) {
 		return nil
 	})
 	if err != nil {
-		return Fleet{}, err
+		return Fleet{}, seen, err
 	}
 	fleet.Bus = fleet.Bus.with(proofs[int64(enrollment.Bus)], fleet.ReadAt)
 	fleet.Direct = fleet.Direct.with(proofs[int64(enrollment.Direct)], fleet.ReadAt)
+	fleet.Bus.BrokerSkew = newestSkew(skews[int64(enrollment.Bus)], fleet.ReadAt)
 	fleet.Servers = eachOnce(fleet.Servers)
-	return fleet, nil
+	return fleet, seen, nil
+}
+
+// newestSkew is the newest measurement that still counts; nil: there is none.
+func newestSkew(rows []fleetRow, at time.Time) *Skew {
+	var h Health
+	for _, row := range rows {
+		h = h.with(proof{alive: row.first, ahead: row.firstNumber, within: row.secondNumber}, at)
+	}
+	return h.BrokerSkew
 }
 
 // with adds what the proofs of the path's consumers say together.

@@ -78,11 +78,11 @@ func TestI14_UpdatesInTSQLHaveTheSameGuards(t *testing.T) {
 		"claim_name":       {"v.AgentKey = dbo.TblAgent.AgentKey", "dbo.TblAgent.TokenHash IS NULL", "dbo.TblAgent.TokenClaimable = 1"},
 		"remove_agent":     {"AgentKey = @agentKey", "DecisionVersion = @version"},
 		"claim_verifications": {
-			"v.AgentKey = dbo.TblAgent.AgentKey", "(dbo.TblAgent.HttpClaimedUntil IS NULL OR dbo.TblAgent.HttpClaimedUntil < CAST(@now AS datetime2(3)))",
+			"v.AgentKey = dbo.TblAgent.AgentKey", "(dbo.TblAgent.HttpClaimedUntil IS NULL OR dbo.TblAgent.HttpClaimedUntil < CAST(@now AS datetime2(3)) OR dbo.TblAgent.HttpClaimedUntil > CAST(@claimedUntil AS datetime2(3)))",
 		},
 		"record_verification": {
 			"NameKey = @nameKey", "HttpBaseUrl = @httpBaseUrl",
-			"(HttpVerifiedAt IS NULL OR HttpVerifiedAt < CAST(@verifiedAt AS datetime2(3)) OR (HttpVerifiedAt = CAST(@verifiedAt AS datetime2(3)) AND (@outcome = 2 OR HttpVerification <> 2)))",
+			"(HttpVerifiedAt IS NULL OR HttpVerifiedAt < CAST(@verifiedAt AS datetime2(3)) OR HttpVerifiedAt > CAST(@now AS datetime2(3)) OR (HttpVerifiedAt = CAST(@verifiedAt AS datetime2(3)) AND (@outcome = 2 OR HttpVerification <> 2)))",
 		},
 	} {
 		if got := conditions(statements[name]); !slices.Equal(got, guards) {
@@ -190,7 +190,7 @@ func TestI2_ALateVerificationTellsNothingNewer(t *testing.T) {
 			t.Fatalf("%s: %+v", step.what, after)
 		}
 	}
-	tie := map[string]any{"nameKey": name(t, "QA-1").Key, "httpBaseUrl": base, "detail": "", "outcome": succeeded, "verifiedAt": "2999-01-02T03:04:05.000Z"}
+	tie := map[string]any{"nameKey": name(t, "QA-1").Key, "httpBaseUrl": base, "detail": "", "outcome": succeeded, "verifiedAt": "2999-01-02T03:04:05.000Z", "now": "2999-01-02T03:04:05.000Z"}
 	for i, step := range []struct {
 		outcome int
 		rows    int64

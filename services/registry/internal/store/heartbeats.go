@@ -26,30 +26,38 @@ type Recorded struct {
 func (s *Store) RecordHeartbeats(ctx context.Context, heartbeats []enrollment.Heartbeat) (recorded []Recorded, rejected map[int]error, err error) {
 	recorded = make([]Recorded, len(heartbeats))
 	rejected = map[int]error{}
-	err = s.record(ctx, heartbeats, 0, recorded, rejected)
+	b := batch{recorded: recorded, rejected: rejected, gotAt: time.Now()}
+	err = s.record(ctx, heartbeats, 0, b)
 	return recorded, rejected, err
 }
 
+// batch is what becomes of the heartbeats of one call.
+type batch struct {
+	recorded []Recorded
+	rejected map[int]error
+	gotAt    time.Time // by this process's monotonic clock: their ages grow while they wait for the database
+}
+
 // record stores a part of a batch; a part the database refuses for its data is halved down to the item at fault.
-func (s *Store) record(ctx context.Context, part []enrollment.Heartbeat, offset int, recorded []Recorded, rejected map[int]error) error {
+func (s *Store) record(ctx context.Context, part []enrollment.Heartbeat, offset int, b batch) error {
 	if len(part) == 0 {
 		return nil
 	}
 	err := s.db.Change(ctx, func(tx *sqldb.Tx) error {
-		return recordOnce(ctx, tx, part, recorded[offset:offset+len(part)])
+		return recordOnce(ctx, tx, part, b.recorded[offset:offset+len(part)], b.gotAt)
 	})
 	if err == nil || !sqldb.Rejected(err) {
 		return err
 	}
 	if len(part) == 1 {
-		rejected[offset] = err
+		b.rejected[offset] = err
 		return nil
 	}
 	half := len(part) / 2
-	if err := s.record(ctx, part[:half], offset, recorded, rejected); err != nil {
+	if err := s.record(ctx, part[:half], offset, b); err != nil {
 		return err
 	}
-	return s.record(ctx, part[half:], offset+half, recorded, rejected)
+	return s.record(ctx, part[half:], offset+half, b)
 }
 
 // known is a row as read, and what a batch makes of it.
@@ -61,11 +69,12 @@ type known struct {
 	assigned     cloud.Agent
 }
 
-func recordOnce(ctx context.Context, tx *sqldb.Tx, part []enrollment.Heartbeat, recorded []Recorded) error {
+func recordOnce(ctx context.Context, tx *sqldb.Tx, part []enrollment.Heartbeat, recorded []Recorded, gotAt time.Time) error {
 	at, err := now(ctx, tx)
 	if err != nil {
 		return err
 	}
+	held := time.Since(gotAt)
 	rows := make(map[string]*known, len(part))
 	if err := readContacts(ctx, tx, keysOf(part), rows); err != nil {
 		return err
@@ -79,7 +88,7 @@ func recordOnce(ctx context.Context, tx *sqldb.Tx, part []enrollment.Heartbeat, 
 			recorded[i] = Recorded{Result: enrollment.NotRegistered}
 			continue
 		}
-		recorded[i] = row.receive(heartbeat, at)
+		recorded[i] = row.receive(heartbeat.Placed(at, held), at)
 	}
 	return writeContacts(ctx, tx, rows)
 }

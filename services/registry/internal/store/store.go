@@ -26,6 +26,7 @@ const ServerType = "BenefitManager"
 type Store struct {
 	db       *sqldb.DB
 	defaults map[string]string
+	clock    clock
 }
 
 // Statements are the statement files, a folder per dialect.

@@ -705,7 +705,9 @@ type IngestHealth struct {
 	// Since when without a gap; absent when not healthy.
 	HealthySince *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=healthy_since,json=healthySince,proto3" json:"healthy_since,omitempty"`
 	// For people: why not healthy.
-	Detail        string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
+	Detail string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
+	// How far the broker's clock is from the database's, as the newest canary showed; absent until one did, and on the direct path.
+	BrokerSkew    *ClockSkew `protobuf:"bytes,5,opt,name=broker_skew,json=brokerSkew,proto3" json:"broker_skew,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -768,6 +770,68 @@ func (x *IngestHealth) GetDetail() string {
 	return ""
 }
 
+func (x *IngestHealth) GetBrokerSkew() *ClockSkew {
+	if x != nil {
+		return x.BrokerSkew
+	}
+	return nil
+}
+
+// ClockSkew is how far a clock is from the database's, the one that decides. Measured by our services over a call or a message.
+type ClockSkew struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How far it is ahead; negative: behind.
+	Ahead *durationpb.Duration `protobuf:"bytes,1,opt,name=ahead,proto3" json:"ahead,omitempty"`
+	// How far that may be wrong, either way: half of the time that the measuring took. 0 or more.
+	Uncertainty   *durationpb.Duration `protobuf:"bytes,2,opt,name=uncertainty,proto3" json:"uncertainty,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClockSkew) Reset() {
+	*x = ClockSkew{}
+	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClockSkew) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClockSkew) ProtoMessage() {}
+
+func (x *ClockSkew) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClockSkew.ProtoReflect.Descriptor instead.
+func (*ClockSkew) Descriptor() ([]byte, []int) {
+	return file_commandcenter_registry_v1_agent_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ClockSkew) GetAhead() *durationpb.Duration {
+	if x != nil {
+		return x.Ahead
+	}
+	return nil
+}
+
+func (x *ClockSkew) GetUncertainty() *durationpb.Duration {
+	if x != nil {
+		return x.Uncertainty
+	}
+	return nil
+}
+
 // UrlProposal is a candidate for TblServer.Url derived from one reported binding.
 type UrlProposal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -787,7 +851,7 @@ type UrlProposal struct {
 
 func (x *UrlProposal) Reset() {
 	*x = UrlProposal{}
-	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[4]
+	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -799,7 +863,7 @@ func (x *UrlProposal) String() string {
 func (*UrlProposal) ProtoMessage() {}
 
 func (x *UrlProposal) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[4]
+	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -812,7 +876,7 @@ func (x *UrlProposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UrlProposal.ProtoReflect.Descriptor instead.
 func (*UrlProposal) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_agent_proto_rawDescGZIP(), []int{4}
+	return file_commandcenter_registry_v1_agent_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *UrlProposal) GetUrl() string {
@@ -875,7 +939,7 @@ type Server struct {
 
 func (x *Server) Reset() {
 	*x = Server{}
-	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[5]
+	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -887,7 +951,7 @@ func (x *Server) String() string {
 func (*Server) ProtoMessage() {}
 
 func (x *Server) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[5]
+	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -900,7 +964,7 @@ func (x *Server) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Server.ProtoReflect.Descriptor instead.
 func (*Server) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_agent_proto_rawDescGZIP(), []int{5}
+	return file_commandcenter_registry_v1_agent_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Server) GetServerKey() int64 {
@@ -1013,12 +1077,17 @@ const file_commandcenter_registry_v1_agent_proto_rawDesc = "" +
 	"\x11iis_binding_count\x18\x19 \x01(\x05R\x0fiisBindingCount\x12\x1b\n" +
 	"\thas_token\x18\x1a \x01(\bR\bhasToken\x12\x1c\n" +
 	"\tclaimable\x18\x1b \x01(\bR\tclaimable\x12%\n" +
-	"\x0eaffinity_group\x18\x1c \x01(\tR\raffinityGroup\"\xbf\x01\n" +
+	"\x0eaffinity_group\x18\x1c \x01(\tR\raffinityGroup\"\x86\x02\n" +
 	"\fIngestHealth\x12<\n" +
 	"\x04path\x18\x01 \x01(\x0e2(.commandcenter.registry.v1.HeartbeatPathR\x04path\x12\x18\n" +
 	"\ahealthy\x18\x02 \x01(\bR\ahealthy\x12?\n" +
 	"\rhealthy_since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fhealthySince\x12\x16\n" +
-	"\x06detail\x18\x04 \x01(\tR\x06detail\"\xa7\x01\n" +
+	"\x06detail\x18\x04 \x01(\tR\x06detail\x12E\n" +
+	"\vbroker_skew\x18\x05 \x01(\v2$.commandcenter.registry.v1.ClockSkewR\n" +
+	"brokerSkew\"y\n" +
+	"\tClockSkew\x12/\n" +
+	"\x05ahead\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05ahead\x12;\n" +
+	"\vuncertainty\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\vuncertainty\"\xa7\x01\n" +
 	"\vUrlProposal\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x18\n" +
 	"\aoffered\x18\x02 \x01(\bR\aoffered\x12\x16\n" +
@@ -1068,7 +1137,7 @@ func file_commandcenter_registry_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_commandcenter_registry_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_commandcenter_registry_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_commandcenter_registry_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_commandcenter_registry_v1_agent_proto_goTypes = []any{
 	(RegistrationState)(0),        // 0: commandcenter.registry.v1.RegistrationState
 	(Transport)(0),                // 1: commandcenter.registry.v1.Transport
@@ -1078,35 +1147,39 @@ var file_commandcenter_registry_v1_agent_proto_goTypes = []any{
 	(*ServerLink)(nil),            // 5: commandcenter.registry.v1.ServerLink
 	(*Agent)(nil),                 // 6: commandcenter.registry.v1.Agent
 	(*IngestHealth)(nil),          // 7: commandcenter.registry.v1.IngestHealth
-	(*UrlProposal)(nil),           // 8: commandcenter.registry.v1.UrlProposal
-	(*Server)(nil),                // 9: commandcenter.registry.v1.Server
-	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 11: google.protobuf.Duration
-	(*v1.IisBinding)(nil),         // 12: commandcenter.agent.v1.IisBinding
+	(*ClockSkew)(nil),             // 8: commandcenter.registry.v1.ClockSkew
+	(*UrlProposal)(nil),           // 9: commandcenter.registry.v1.UrlProposal
+	(*Server)(nil),                // 10: commandcenter.registry.v1.Server
+	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 12: google.protobuf.Duration
+	(*v1.IisBinding)(nil),         // 13: commandcenter.agent.v1.IisBinding
 }
 var file_commandcenter_registry_v1_agent_proto_depIdxs = []int32{
 	2,  // 0: commandcenter.registry.v1.HttpVerification.outcome:type_name -> commandcenter.registry.v1.VerificationOutcome
-	10, // 1: commandcenter.registry.v1.HttpVerification.verified_at:type_name -> google.protobuf.Timestamp
-	11, // 2: commandcenter.registry.v1.HttpVerification.age:type_name -> google.protobuf.Duration
+	11, // 1: commandcenter.registry.v1.HttpVerification.verified_at:type_name -> google.protobuf.Timestamp
+	12, // 2: commandcenter.registry.v1.HttpVerification.age:type_name -> google.protobuf.Duration
 	0,  // 3: commandcenter.registry.v1.Agent.registration_state:type_name -> commandcenter.registry.v1.RegistrationState
-	10, // 4: commandcenter.registry.v1.Agent.decided_at:type_name -> google.protobuf.Timestamp
+	11, // 4: commandcenter.registry.v1.Agent.decided_at:type_name -> google.protobuf.Timestamp
 	5,  // 5: commandcenter.registry.v1.Agent.server:type_name -> commandcenter.registry.v1.ServerLink
 	4,  // 6: commandcenter.registry.v1.Agent.http_verification:type_name -> commandcenter.registry.v1.HttpVerification
-	10, // 7: commandcenter.registry.v1.Agent.last_bus_heartbeat_at:type_name -> google.protobuf.Timestamp
-	11, // 8: commandcenter.registry.v1.Agent.bus_heartbeat_age:type_name -> google.protobuf.Duration
-	10, // 9: commandcenter.registry.v1.Agent.last_direct_heartbeat_at:type_name -> google.protobuf.Timestamp
-	11, // 10: commandcenter.registry.v1.Agent.direct_heartbeat_age:type_name -> google.protobuf.Duration
-	10, // 11: commandcenter.registry.v1.Agent.reported_at:type_name -> google.protobuf.Timestamp
-	10, // 12: commandcenter.registry.v1.Agent.identity_conflict_at:type_name -> google.protobuf.Timestamp
-	10, // 13: commandcenter.registry.v1.Agent.created_at:type_name -> google.protobuf.Timestamp
+	11, // 7: commandcenter.registry.v1.Agent.last_bus_heartbeat_at:type_name -> google.protobuf.Timestamp
+	12, // 8: commandcenter.registry.v1.Agent.bus_heartbeat_age:type_name -> google.protobuf.Duration
+	11, // 9: commandcenter.registry.v1.Agent.last_direct_heartbeat_at:type_name -> google.protobuf.Timestamp
+	12, // 10: commandcenter.registry.v1.Agent.direct_heartbeat_age:type_name -> google.protobuf.Duration
+	11, // 11: commandcenter.registry.v1.Agent.reported_at:type_name -> google.protobuf.Timestamp
+	11, // 12: commandcenter.registry.v1.Agent.identity_conflict_at:type_name -> google.protobuf.Timestamp
+	11, // 13: commandcenter.registry.v1.Agent.created_at:type_name -> google.protobuf.Timestamp
 	3,  // 14: commandcenter.registry.v1.IngestHealth.path:type_name -> commandcenter.registry.v1.HeartbeatPath
-	10, // 15: commandcenter.registry.v1.IngestHealth.healthy_since:type_name -> google.protobuf.Timestamp
-	12, // 16: commandcenter.registry.v1.UrlProposal.bindings:type_name -> commandcenter.agent.v1.IisBinding
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	11, // 15: commandcenter.registry.v1.IngestHealth.healthy_since:type_name -> google.protobuf.Timestamp
+	8,  // 16: commandcenter.registry.v1.IngestHealth.broker_skew:type_name -> commandcenter.registry.v1.ClockSkew
+	12, // 17: commandcenter.registry.v1.ClockSkew.ahead:type_name -> google.protobuf.Duration
+	12, // 18: commandcenter.registry.v1.ClockSkew.uncertainty:type_name -> google.protobuf.Duration
+	13, // 19: commandcenter.registry.v1.UrlProposal.bindings:type_name -> commandcenter.agent.v1.IisBinding
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_registry_v1_agent_proto_init() }
@@ -1120,7 +1193,7 @@ func file_commandcenter_registry_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandcenter_registry_v1_agent_proto_rawDesc), len(file_commandcenter_registry_v1_agent_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -178,7 +178,10 @@ type ControlServer struct {
 	// Who last changed mode, weight, standby or group.
 	ChangedBy string `protobuf:"bytes,16,opt,name=changed_by,json=changedBy,proto3" json:"changed_by,omitempty"`
 	// Changes only by operators' acts. Opaque.
-	Etag          string `protobuf:"bytes,17,opt,name=etag,proto3" json:"etag,omitempty"`
+	Etag string `protobuf:"bytes,17,opt,name=etag,proto3" json:"etag,omitempty"`
+	// How far its host's clock is from the database's, as it measured at its last renewals; absent until it did. It decides nothing, and
+	// is shown since logs carry that clock's times.
+	ClockSkew     *ClockSkew `protobuf:"bytes,18,opt,name=clock_skew,json=clockSkew,proto3" json:"clock_skew,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -332,6 +335,13 @@ func (x *ControlServer) GetEtag() string {
 	return ""
 }
 
+func (x *ControlServer) GetClockSkew() *ClockSkew {
+	if x != nil {
+		return x.ClockSkew
+	}
+	return nil
+}
+
 // RenewControlServerRequest is a control server's sign of life.
 type RenewControlServerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -349,8 +359,10 @@ type RenewControlServerRequest struct {
 	ProtocolMax int32 `protobuf:"varint,6,opt,name=protocol_max,json=protocolMax,proto3" json:"protocol_max,omitempty"`
 	// Agents it served of late.
 	AgentsConnected int32 `protobuf:"varint,7,opt,name=agents_connected,json=agentsConnected,proto3" json:"agents_connected,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// How far its own clock is from the database's, measured with the renewal before; absent at first.
+	ClockSkew     *ClockSkew `protobuf:"bytes,8,opt,name=clock_skew,json=clockSkew,proto3" json:"clock_skew,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RenewControlServerRequest) Reset() {
@@ -432,13 +444,22 @@ func (x *RenewControlServerRequest) GetAgentsConnected() int32 {
 	return 0
 }
 
+func (x *RenewControlServerRequest) GetClockSkew() *ClockSkew {
+	if x != nil {
+		return x.ClockSkew
+	}
+	return nil
+}
+
 // RenewControlServerResponse is what the control server is to do.
 type RenewControlServerResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its state.
 	State ControlServerState `protobuf:"varint,1,opt,name=state,proto3,enum=commandcenter.registry.v1.ControlServerState" json:"state,omitempty"`
 	// What is unusual about the cloud, for its log; for example mixed versions.
-	Warnings      []string `protobuf:"bytes,2,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	Warnings []string `protobuf:"bytes,2,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// What the database's clock read when the lease was renewed.
+	DatabaseTime  *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=database_time,json=databaseTime,proto3" json:"database_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -483,6 +504,13 @@ func (x *RenewControlServerResponse) GetState() ControlServerState {
 func (x *RenewControlServerResponse) GetWarnings() []string {
 	if x != nil {
 		return x.Warnings
+	}
+	return nil
+}
+
+func (x *RenewControlServerResponse) GetDatabaseTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DatabaseTime
 	}
 	return nil
 }
@@ -1883,7 +1911,7 @@ var File_commandcenter_registry_v1_cloud_proto protoreflect.FileDescriptor
 
 const file_commandcenter_registry_v1_cloud_proto_rawDesc = "" +
 	"\n" +
-	"%commandcenter/registry/v1/cloud.proto\x12\x19commandcenter.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a%commandcenter/agent/v1/failover.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xaf\x05\n" +
+	"%commandcenter/registry/v1/cloud.proto\x12\x19commandcenter.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a%commandcenter/agent/v1/failover.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf4\x05\n" +
 	"\rControlServer\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12#\n" +
 	"\rgrpc_endpoint\x18\x02 \x01(\tR\fgrpcEndpoint\x12#\n" +
@@ -1904,7 +1932,9 @@ const file_commandcenter_registry_v1_cloud_proto_rawDesc = "" +
 	"\x10agents_connected\x18\x0f \x01(\x05R\x0fagentsConnected\x12\x1d\n" +
 	"\n" +
 	"changed_by\x18\x10 \x01(\tR\tchangedBy\x12\x12\n" +
-	"\x04etag\x18\x11 \x01(\tR\x04etag\"\xd0\x02\n" +
+	"\x04etag\x18\x11 \x01(\tR\x04etag\x12C\n" +
+	"\n" +
+	"clock_skew\x18\x12 \x01(\v2$.commandcenter.registry.v1.ClockSkewR\tclockSkew\"\x95\x03\n" +
 	"\x19RenewControlServerRequest\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x04name\x12/\n" +
@@ -1916,10 +1946,13 @@ const file_commandcenter_registry_v1_cloud_proto_rawDesc = "" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x01R\vprotocolMin\x12-\n" +
 	"\fprotocol_max\x18\x06 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x01R\vprotocolMax\x122\n" +
-	"\x10agents_connected\x18\a \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\x0fagentsConnected\"}\n" +
+	"\x10agents_connected\x18\a \x01(\x05B\a\xbaH\x04\x1a\x02(\x00R\x0fagentsConnected\x12C\n" +
+	"\n" +
+	"clock_skew\x18\b \x01(\v2$.commandcenter.registry.v1.ClockSkewR\tclockSkew\"\xbe\x01\n" +
 	"\x1aRenewControlServerResponse\x12C\n" +
 	"\x05state\x18\x01 \x01(\x0e2-.commandcenter.registry.v1.ControlServerStateR\x05state\x12\x1a\n" +
-	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"d\n" +
+	"\bwarnings\x18\x02 \x03(\tR\bwarnings\x12?\n" +
+	"\rdatabase_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fdatabaseTime\"d\n" +
 	"\x11LeaveCloudRequest\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x04name\x12/\n" +
@@ -2097,54 +2130,58 @@ var file_commandcenter_registry_v1_cloud_proto_goTypes = []any{
 	(*PartitionEvent)(nil),              // 26: commandcenter.registry.v1.PartitionEvent
 	(*PartitionCause)(nil),              // 27: commandcenter.registry.v1.PartitionCause
 	(*timestamppb.Timestamp)(nil),       // 28: google.protobuf.Timestamp
-	(*v1.FailoverList)(nil),             // 29: commandcenter.agent.v1.FailoverList
+	(*ClockSkew)(nil),                   // 29: commandcenter.registry.v1.ClockSkew
+	(*v1.FailoverList)(nil),             // 30: commandcenter.agent.v1.FailoverList
 }
 var file_commandcenter_registry_v1_cloud_proto_depIdxs = []int32{
 	0,  // 0: commandcenter.registry.v1.ControlServer.mode:type_name -> commandcenter.registry.v1.ControlServerMode
 	1,  // 1: commandcenter.registry.v1.ControlServer.state:type_name -> commandcenter.registry.v1.ControlServerState
 	28, // 2: commandcenter.registry.v1.ControlServer.renewed_at:type_name -> google.protobuf.Timestamp
 	28, // 3: commandcenter.registry.v1.ControlServer.drain_ends_at:type_name -> google.protobuf.Timestamp
-	1,  // 4: commandcenter.registry.v1.RenewControlServerResponse.state:type_name -> commandcenter.registry.v1.ControlServerState
-	2,  // 5: commandcenter.registry.v1.ListControlServersResponse.servers:type_name -> commandcenter.registry.v1.ControlServer
-	28, // 6: commandcenter.registry.v1.ListControlServersResponse.frozen_since:type_name -> google.protobuf.Timestamp
-	0,  // 7: commandcenter.registry.v1.UpdateControlServerRequest.mode:type_name -> commandcenter.registry.v1.ControlServerMode
-	2,  // 8: commandcenter.registry.v1.UpdateControlServerResponse.server:type_name -> commandcenter.registry.v1.ControlServer
-	13, // 9: commandcenter.registry.v1.ListAffinityGroupsResponse.groups:type_name -> commandcenter.registry.v1.AffinityGroup
-	13, // 10: commandcenter.registry.v1.CreateAffinityGroupResponse.group:type_name -> commandcenter.registry.v1.AffinityGroup
-	13, // 11: commandcenter.registry.v1.UpdateAffinityGroupResponse.group:type_name -> commandcenter.registry.v1.AffinityGroup
-	29, // 12: commandcenter.registry.v1.GetFailoverListResponse.failover_list:type_name -> commandcenter.agent.v1.FailoverList
-	28, // 13: commandcenter.registry.v1.ListPartitionEventsRequest.start_at:type_name -> google.protobuf.Timestamp
-	28, // 14: commandcenter.registry.v1.ListPartitionEventsRequest.end_at:type_name -> google.protobuf.Timestamp
-	26, // 15: commandcenter.registry.v1.ListPartitionEventsResponse.events:type_name -> commandcenter.registry.v1.PartitionEvent
-	28, // 16: commandcenter.registry.v1.PartitionEvent.at:type_name -> google.protobuf.Timestamp
-	27, // 17: commandcenter.registry.v1.PartitionEvent.causes:type_name -> commandcenter.registry.v1.PartitionCause
-	3,  // 18: commandcenter.registry.v1.ControlCloud.RenewControlServer:input_type -> commandcenter.registry.v1.RenewControlServerRequest
-	5,  // 19: commandcenter.registry.v1.ControlCloud.LeaveCloud:input_type -> commandcenter.registry.v1.LeaveCloudRequest
-	7,  // 20: commandcenter.registry.v1.ControlCloud.ListControlServers:input_type -> commandcenter.registry.v1.ListControlServersRequest
-	9,  // 21: commandcenter.registry.v1.ControlCloud.UpdateControlServer:input_type -> commandcenter.registry.v1.UpdateControlServerRequest
-	11, // 22: commandcenter.registry.v1.ControlCloud.RemoveControlServer:input_type -> commandcenter.registry.v1.RemoveControlServerRequest
-	14, // 23: commandcenter.registry.v1.ControlCloud.ListAffinityGroups:input_type -> commandcenter.registry.v1.ListAffinityGroupsRequest
-	16, // 24: commandcenter.registry.v1.ControlCloud.CreateAffinityGroup:input_type -> commandcenter.registry.v1.CreateAffinityGroupRequest
-	18, // 25: commandcenter.registry.v1.ControlCloud.UpdateAffinityGroup:input_type -> commandcenter.registry.v1.UpdateAffinityGroupRequest
-	20, // 26: commandcenter.registry.v1.ControlCloud.DeleteAffinityGroup:input_type -> commandcenter.registry.v1.DeleteAffinityGroupRequest
-	22, // 27: commandcenter.registry.v1.ControlCloud.GetFailoverList:input_type -> commandcenter.registry.v1.GetFailoverListRequest
-	24, // 28: commandcenter.registry.v1.ControlCloud.ListPartitionEvents:input_type -> commandcenter.registry.v1.ListPartitionEventsRequest
-	4,  // 29: commandcenter.registry.v1.ControlCloud.RenewControlServer:output_type -> commandcenter.registry.v1.RenewControlServerResponse
-	6,  // 30: commandcenter.registry.v1.ControlCloud.LeaveCloud:output_type -> commandcenter.registry.v1.LeaveCloudResponse
-	8,  // 31: commandcenter.registry.v1.ControlCloud.ListControlServers:output_type -> commandcenter.registry.v1.ListControlServersResponse
-	10, // 32: commandcenter.registry.v1.ControlCloud.UpdateControlServer:output_type -> commandcenter.registry.v1.UpdateControlServerResponse
-	12, // 33: commandcenter.registry.v1.ControlCloud.RemoveControlServer:output_type -> commandcenter.registry.v1.RemoveControlServerResponse
-	15, // 34: commandcenter.registry.v1.ControlCloud.ListAffinityGroups:output_type -> commandcenter.registry.v1.ListAffinityGroupsResponse
-	17, // 35: commandcenter.registry.v1.ControlCloud.CreateAffinityGroup:output_type -> commandcenter.registry.v1.CreateAffinityGroupResponse
-	19, // 36: commandcenter.registry.v1.ControlCloud.UpdateAffinityGroup:output_type -> commandcenter.registry.v1.UpdateAffinityGroupResponse
-	21, // 37: commandcenter.registry.v1.ControlCloud.DeleteAffinityGroup:output_type -> commandcenter.registry.v1.DeleteAffinityGroupResponse
-	23, // 38: commandcenter.registry.v1.ControlCloud.GetFailoverList:output_type -> commandcenter.registry.v1.GetFailoverListResponse
-	25, // 39: commandcenter.registry.v1.ControlCloud.ListPartitionEvents:output_type -> commandcenter.registry.v1.ListPartitionEventsResponse
-	29, // [29:40] is the sub-list for method output_type
-	18, // [18:29] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	29, // 4: commandcenter.registry.v1.ControlServer.clock_skew:type_name -> commandcenter.registry.v1.ClockSkew
+	29, // 5: commandcenter.registry.v1.RenewControlServerRequest.clock_skew:type_name -> commandcenter.registry.v1.ClockSkew
+	1,  // 6: commandcenter.registry.v1.RenewControlServerResponse.state:type_name -> commandcenter.registry.v1.ControlServerState
+	28, // 7: commandcenter.registry.v1.RenewControlServerResponse.database_time:type_name -> google.protobuf.Timestamp
+	2,  // 8: commandcenter.registry.v1.ListControlServersResponse.servers:type_name -> commandcenter.registry.v1.ControlServer
+	28, // 9: commandcenter.registry.v1.ListControlServersResponse.frozen_since:type_name -> google.protobuf.Timestamp
+	0,  // 10: commandcenter.registry.v1.UpdateControlServerRequest.mode:type_name -> commandcenter.registry.v1.ControlServerMode
+	2,  // 11: commandcenter.registry.v1.UpdateControlServerResponse.server:type_name -> commandcenter.registry.v1.ControlServer
+	13, // 12: commandcenter.registry.v1.ListAffinityGroupsResponse.groups:type_name -> commandcenter.registry.v1.AffinityGroup
+	13, // 13: commandcenter.registry.v1.CreateAffinityGroupResponse.group:type_name -> commandcenter.registry.v1.AffinityGroup
+	13, // 14: commandcenter.registry.v1.UpdateAffinityGroupResponse.group:type_name -> commandcenter.registry.v1.AffinityGroup
+	30, // 15: commandcenter.registry.v1.GetFailoverListResponse.failover_list:type_name -> commandcenter.agent.v1.FailoverList
+	28, // 16: commandcenter.registry.v1.ListPartitionEventsRequest.start_at:type_name -> google.protobuf.Timestamp
+	28, // 17: commandcenter.registry.v1.ListPartitionEventsRequest.end_at:type_name -> google.protobuf.Timestamp
+	26, // 18: commandcenter.registry.v1.ListPartitionEventsResponse.events:type_name -> commandcenter.registry.v1.PartitionEvent
+	28, // 19: commandcenter.registry.v1.PartitionEvent.at:type_name -> google.protobuf.Timestamp
+	27, // 20: commandcenter.registry.v1.PartitionEvent.causes:type_name -> commandcenter.registry.v1.PartitionCause
+	3,  // 21: commandcenter.registry.v1.ControlCloud.RenewControlServer:input_type -> commandcenter.registry.v1.RenewControlServerRequest
+	5,  // 22: commandcenter.registry.v1.ControlCloud.LeaveCloud:input_type -> commandcenter.registry.v1.LeaveCloudRequest
+	7,  // 23: commandcenter.registry.v1.ControlCloud.ListControlServers:input_type -> commandcenter.registry.v1.ListControlServersRequest
+	9,  // 24: commandcenter.registry.v1.ControlCloud.UpdateControlServer:input_type -> commandcenter.registry.v1.UpdateControlServerRequest
+	11, // 25: commandcenter.registry.v1.ControlCloud.RemoveControlServer:input_type -> commandcenter.registry.v1.RemoveControlServerRequest
+	14, // 26: commandcenter.registry.v1.ControlCloud.ListAffinityGroups:input_type -> commandcenter.registry.v1.ListAffinityGroupsRequest
+	16, // 27: commandcenter.registry.v1.ControlCloud.CreateAffinityGroup:input_type -> commandcenter.registry.v1.CreateAffinityGroupRequest
+	18, // 28: commandcenter.registry.v1.ControlCloud.UpdateAffinityGroup:input_type -> commandcenter.registry.v1.UpdateAffinityGroupRequest
+	20, // 29: commandcenter.registry.v1.ControlCloud.DeleteAffinityGroup:input_type -> commandcenter.registry.v1.DeleteAffinityGroupRequest
+	22, // 30: commandcenter.registry.v1.ControlCloud.GetFailoverList:input_type -> commandcenter.registry.v1.GetFailoverListRequest
+	24, // 31: commandcenter.registry.v1.ControlCloud.ListPartitionEvents:input_type -> commandcenter.registry.v1.ListPartitionEventsRequest
+	4,  // 32: commandcenter.registry.v1.ControlCloud.RenewControlServer:output_type -> commandcenter.registry.v1.RenewControlServerResponse
+	6,  // 33: commandcenter.registry.v1.ControlCloud.LeaveCloud:output_type -> commandcenter.registry.v1.LeaveCloudResponse
+	8,  // 34: commandcenter.registry.v1.ControlCloud.ListControlServers:output_type -> commandcenter.registry.v1.ListControlServersResponse
+	10, // 35: commandcenter.registry.v1.ControlCloud.UpdateControlServer:output_type -> commandcenter.registry.v1.UpdateControlServerResponse
+	12, // 36: commandcenter.registry.v1.ControlCloud.RemoveControlServer:output_type -> commandcenter.registry.v1.RemoveControlServerResponse
+	15, // 37: commandcenter.registry.v1.ControlCloud.ListAffinityGroups:output_type -> commandcenter.registry.v1.ListAffinityGroupsResponse
+	17, // 38: commandcenter.registry.v1.ControlCloud.CreateAffinityGroup:output_type -> commandcenter.registry.v1.CreateAffinityGroupResponse
+	19, // 39: commandcenter.registry.v1.ControlCloud.UpdateAffinityGroup:output_type -> commandcenter.registry.v1.UpdateAffinityGroupResponse
+	21, // 40: commandcenter.registry.v1.ControlCloud.DeleteAffinityGroup:output_type -> commandcenter.registry.v1.DeleteAffinityGroupResponse
+	23, // 41: commandcenter.registry.v1.ControlCloud.GetFailoverList:output_type -> commandcenter.registry.v1.GetFailoverListResponse
+	25, // 42: commandcenter.registry.v1.ControlCloud.ListPartitionEvents:output_type -> commandcenter.registry.v1.ListPartitionEventsResponse
+	32, // [32:43] is the sub-list for method output_type
+	21, // [21:32] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_registry_v1_cloud_proto_init() }
@@ -2152,6 +2189,7 @@ func file_commandcenter_registry_v1_cloud_proto_init() {
 	if File_commandcenter_registry_v1_cloud_proto != nil {
 		return
 	}
+	file_commandcenter_registry_v1_agent_proto_init()
 	file_commandcenter_registry_v1_cloud_proto_msgTypes[7].OneofWrappers = []any{}
 	file_commandcenter_registry_v1_cloud_proto_msgTypes[16].OneofWrappers = []any{}
 	type x struct{}

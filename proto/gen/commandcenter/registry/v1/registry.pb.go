@@ -166,10 +166,14 @@ type ObservedHeartbeat struct {
 	Heartbeat *v1.Heartbeat `protobuf:"bytes,1,opt,name=heartbeat,proto3" json:"heartbeat,omitempty"`
 	// How it came.
 	Path HeartbeatPath `protobuf:"varint,2,opt,name=path,proto3,enum=commandcenter.registry.v1.HeartbeatPath" json:"path,omitempty"`
-	// The broker's enqueue time, or the control server's clock for direct ones.
+	// The broker's enqueue time. For direct ones the control server's clock, which is not looked at. Required without age.
 	ObservedAt *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=observed_at,json=observedAt,proto3" json:"observed_at,omitempty"`
 	// Direct ones only: what the agent presented.
-	Identity      *DirectIdentity `protobuf:"bytes,4,opt,name=identity,proto3" json:"identity,omitempty"`
+	Identity *DirectIdentity `protobuf:"bytes,4,opt,name=identity,proto3" json:"identity,omitempty"`
+	// How long ago it was observed when this call began, 0 or more: by the broker's own clock, or by the control server's monotonic one.
+	// So no two machines' clocks are compared. Absent where the broker's clock is not known yet; and with the release before, whose
+	// direct heartbeats count as just observed.
+	Age           *durationpb.Duration `protobuf:"bytes,5,opt,name=age,proto3" json:"age,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -228,6 +232,13 @@ func (x *ObservedHeartbeat) GetObservedAt() *timestamppb.Timestamp {
 func (x *ObservedHeartbeat) GetIdentity() *DirectIdentity {
 	if x != nil {
 		return x.Identity
+	}
+	return nil
+}
+
+func (x *ObservedHeartbeat) GetAge() *durationpb.Duration {
+	if x != nil {
+		return x.Age
 	}
 	return nil
 }
@@ -474,8 +485,10 @@ type ReportIngestEvidenceRequest struct {
 	OldestMessageAge *durationpb.Duration `protobuf:"bytes,4,opt,name=oldest_message_age,json=oldestMessageAge,proto3" json:"oldest_message_age,omitempty"`
 	// Time since anything was last received; absent if never.
 	SinceLastReceive *durationpb.Duration `protobuf:"bytes,5,opt,name=since_last_receive,json=sinceLastReceive,proto3" json:"since_last_receive,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// How far the broker's clock is from the database's, measured with the report before; absent until it was, and on the direct path.
+	BrokerSkew    *ClockSkew `protobuf:"bytes,6,opt,name=broker_skew,json=brokerSkew,proto3" json:"broker_skew,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReportIngestEvidenceRequest) Reset() {
@@ -543,11 +556,20 @@ func (x *ReportIngestEvidenceRequest) GetSinceLastReceive() *durationpb.Duration
 	return nil
 }
 
+func (x *ReportIngestEvidenceRequest) GetBrokerSkew() *ClockSkew {
+	if x != nil {
+		return x.BrokerSkew
+	}
+	return nil
+}
+
 // ReportIngestEvidenceResponse is what the registry makes of it.
 type ReportIngestEvidenceResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Health of the path.
-	Health        *IngestHealth `protobuf:"bytes,1,opt,name=health,proto3" json:"health,omitempty"`
+	Health *IngestHealth `protobuf:"bytes,1,opt,name=health,proto3" json:"health,omitempty"`
+	// What the database's clock read when the report was stored.
+	DatabaseTime  *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=database_time,json=databaseTime,proto3" json:"database_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -585,6 +607,13 @@ func (*ReportIngestEvidenceResponse) Descriptor() ([]byte, []int) {
 func (x *ReportIngestEvidenceResponse) GetHealth() *IngestHealth {
 	if x != nil {
 		return x.Health
+	}
+	return nil
+}
+
+func (x *ReportIngestEvidenceResponse) GetDatabaseTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DatabaseTime
 	}
 	return nil
 }
@@ -2924,7 +2953,9 @@ type PathEvidence struct {
 	// Newest heartbeat of any agent in any registration state; absent if none was ever heard.
 	HeardAt *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=heard_at,json=heardAt,proto3" json:"heard_at,omitempty"`
 	// For people: why it is not healthy.
-	Detail        string `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
+	Detail string `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
+	// How far the broker's clock is from the database's, as last measured; absent until it was, and on the direct path.
+	BrokerSkew    *ClockSkew `protobuf:"bytes,7,opt,name=broker_skew,json=brokerSkew,proto3" json:"broker_skew,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2999,6 +3030,13 @@ func (x *PathEvidence) GetDetail() string {
 		return x.Detail
 	}
 	return ""
+}
+
+func (x *PathEvidence) GetBrokerSkew() *ClockSkew {
+	if x != nil {
+		return x.BrokerSkew
+	}
+	return nil
 }
 
 // FleetServers is a part of the servers.
@@ -3270,13 +3308,14 @@ var File_commandcenter_registry_v1_registry_proto protoreflect.FileDescriptor
 
 const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"\n" +
-	"(commandcenter/registry/v1/registry.proto\x12\x19commandcenter.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\"commandcenter/agent/v1/agent.proto\x1a%commandcenter/agent/v1/failover.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9e\x02\n" +
+	"(commandcenter/registry/v1/registry.proto\x12\x19commandcenter.registry.v1\x1a\x1bbuf/validate/validate.proto\x1a\"commandcenter/agent/v1/agent.proto\x1a%commandcenter/agent/v1/failover.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcb\x02\n" +
 	"\x11ObservedHeartbeat\x12G\n" +
 	"\theartbeat\x18\x01 \x01(\v2!.commandcenter.agent.v1.HeartbeatB\x06\xbaH\x03\xd8\x01\x03R\theartbeat\x12<\n" +
 	"\x04path\x18\x02 \x01(\x0e2(.commandcenter.registry.v1.HeartbeatPathR\x04path\x12;\n" +
 	"\vobserved_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"observedAt\x12E\n" +
-	"\bidentity\x18\x04 \x01(\v2).commandcenter.registry.v1.DirectIdentityR\bidentity\"d\n" +
+	"\bidentity\x18\x04 \x01(\v2).commandcenter.registry.v1.DirectIdentityR\bidentity\x12+\n" +
+	"\x03age\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x03age\"d\n" +
 	"\x0eDirectIdentity\x12\x1d\n" +
 	"\n" +
 	"token_hash\x18\x01 \x01(\fR\ttokenHash\x12\x16\n" +
@@ -3292,7 +3331,7 @@ const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"\x06result\x18\x01 \x01(\x0e2*.commandcenter.registry.v1.HeartbeatResultR\x06result\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12 \n" +
 	"\vdescription\x18\x03 \x01(\tR\vdescription\x12I\n" +
-	"\rfailover_list\x18\x04 \x01(\v2$.commandcenter.agent.v1.FailoverListR\ffailoverList\"\xed\x02\n" +
+	"\rfailover_list\x18\x04 \x01(\v2$.commandcenter.agent.v1.FailoverListR\ffailoverList\"\xb4\x03\n" +
 	"\x1bReportIngestEvidenceRequest\x12H\n" +
 	"\x04path\x18\x01 \x01(\x0e2(.commandcenter.registry.v1.HeartbeatPathB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\x04path\x12+\n" +
@@ -3301,9 +3340,12 @@ const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"consumerId\x12E\n" +
 	"\x11canary_round_trip\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x0fcanaryRoundTrip\x12G\n" +
 	"\x12oldest_message_age\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x10oldestMessageAge\x12G\n" +
-	"\x12since_last_receive\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x10sinceLastReceive\"_\n" +
+	"\x12since_last_receive\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x10sinceLastReceive\x12E\n" +
+	"\vbroker_skew\x18\x06 \x01(\v2$.commandcenter.registry.v1.ClockSkewR\n" +
+	"brokerSkew\"\xa0\x01\n" +
 	"\x1cReportIngestEvidenceResponse\x12?\n" +
-	"\x06health\x18\x01 \x01(\v2'.commandcenter.registry.v1.IngestHealthR\x06health\"1\n" +
+	"\x06health\x18\x01 \x01(\v2'.commandcenter.registry.v1.IngestHealthR\x06health\x12?\n" +
+	"\rdatabase_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\fdatabaseTime\"1\n" +
 	"\x0fGetAgentRequest\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x04name\"\x92\x01\n" +
@@ -3489,7 +3531,7 @@ const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"\x04part\"\x7f\n" +
 	"\tFleetHead\x123\n" +
 	"\aread_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x06readAt\x12=\n" +
-	"\x05paths\x18\x02 \x03(\v2'.commandcenter.registry.v1.PathEvidenceR\x05paths\"\xce\x02\n" +
+	"\x05paths\x18\x02 \x03(\v2'.commandcenter.registry.v1.PathEvidenceR\x05paths\"\x95\x03\n" +
 	"\fPathEvidence\x12<\n" +
 	"\x04path\x18\x01 \x01(\x0e2(.commandcenter.registry.v1.HeartbeatPathR\x04path\x12;\n" +
 	"\vreported_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
@@ -3497,7 +3539,9 @@ const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"\rhealthy_since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\fhealthySince\x123\n" +
 	"\abacklog\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\abacklog\x125\n" +
 	"\bheard_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\aheardAt\x12\x16\n" +
-	"\x06detail\x18\x06 \x01(\tR\x06detail\"P\n" +
+	"\x06detail\x18\x06 \x01(\tR\x06detail\x12E\n" +
+	"\vbroker_skew\x18\a \x01(\v2$.commandcenter.registry.v1.ClockSkewR\n" +
+	"brokerSkew\"P\n" +
 	"\fFleetServers\x12@\n" +
 	"\aservers\x18\x01 \x03(\v2&.commandcenter.registry.v1.FleetServerR\aservers\"\xa6\x03\n" +
 	"\vFleetServer\x12\x1d\n" +
@@ -3629,117 +3673,122 @@ var file_commandcenter_registry_v1_registry_proto_goTypes = []any{
 	(*v1.Heartbeat)(nil),                    // 52: commandcenter.agent.v1.Heartbeat
 	(HeartbeatPath)(0),                      // 53: commandcenter.registry.v1.HeartbeatPath
 	(*timestamppb.Timestamp)(nil),           // 54: google.protobuf.Timestamp
-	(*v1.FailoverList)(nil),                 // 55: commandcenter.agent.v1.FailoverList
-	(*durationpb.Duration)(nil),             // 56: google.protobuf.Duration
-	(*IngestHealth)(nil),                    // 57: commandcenter.registry.v1.IngestHealth
-	(*Agent)(nil),                           // 58: commandcenter.registry.v1.Agent
-	(RegistrationState)(0),                  // 59: commandcenter.registry.v1.RegistrationState
-	(Transport)(0),                          // 60: commandcenter.registry.v1.Transport
-	(VerificationOutcome)(0),                // 61: commandcenter.registry.v1.VerificationOutcome
-	(*UrlProposal)(nil),                     // 62: commandcenter.registry.v1.UrlProposal
-	(*Server)(nil),                          // 63: commandcenter.registry.v1.Server
+	(*durationpb.Duration)(nil),             // 55: google.protobuf.Duration
+	(*v1.FailoverList)(nil),                 // 56: commandcenter.agent.v1.FailoverList
+	(*ClockSkew)(nil),                       // 57: commandcenter.registry.v1.ClockSkew
+	(*IngestHealth)(nil),                    // 58: commandcenter.registry.v1.IngestHealth
+	(*Agent)(nil),                           // 59: commandcenter.registry.v1.Agent
+	(RegistrationState)(0),                  // 60: commandcenter.registry.v1.RegistrationState
+	(Transport)(0),                          // 61: commandcenter.registry.v1.Transport
+	(VerificationOutcome)(0),                // 62: commandcenter.registry.v1.VerificationOutcome
+	(*UrlProposal)(nil),                     // 63: commandcenter.registry.v1.UrlProposal
+	(*Server)(nil),                          // 64: commandcenter.registry.v1.Server
 }
 var file_commandcenter_registry_v1_registry_proto_depIdxs = []int32{
 	52, // 0: commandcenter.registry.v1.ObservedHeartbeat.heartbeat:type_name -> commandcenter.agent.v1.Heartbeat
 	53, // 1: commandcenter.registry.v1.ObservedHeartbeat.path:type_name -> commandcenter.registry.v1.HeartbeatPath
 	54, // 2: commandcenter.registry.v1.ObservedHeartbeat.observed_at:type_name -> google.protobuf.Timestamp
 	3,  // 3: commandcenter.registry.v1.ObservedHeartbeat.identity:type_name -> commandcenter.registry.v1.DirectIdentity
-	2,  // 4: commandcenter.registry.v1.RecordHeartbeatsRequest.heartbeats:type_name -> commandcenter.registry.v1.ObservedHeartbeat
-	6,  // 5: commandcenter.registry.v1.RecordHeartbeatsResponse.results:type_name -> commandcenter.registry.v1.RecordedHeartbeat
-	0,  // 6: commandcenter.registry.v1.RecordedHeartbeat.result:type_name -> commandcenter.registry.v1.HeartbeatResult
-	55, // 7: commandcenter.registry.v1.RecordedHeartbeat.failover_list:type_name -> commandcenter.agent.v1.FailoverList
-	53, // 8: commandcenter.registry.v1.ReportIngestEvidenceRequest.path:type_name -> commandcenter.registry.v1.HeartbeatPath
-	56, // 9: commandcenter.registry.v1.ReportIngestEvidenceRequest.canary_round_trip:type_name -> google.protobuf.Duration
-	56, // 10: commandcenter.registry.v1.ReportIngestEvidenceRequest.oldest_message_age:type_name -> google.protobuf.Duration
-	56, // 11: commandcenter.registry.v1.ReportIngestEvidenceRequest.since_last_receive:type_name -> google.protobuf.Duration
-	57, // 12: commandcenter.registry.v1.ReportIngestEvidenceResponse.health:type_name -> commandcenter.registry.v1.IngestHealth
-	58, // 13: commandcenter.registry.v1.GetAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	57, // 14: commandcenter.registry.v1.GetAgentResponse.bus_ingest:type_name -> commandcenter.registry.v1.IngestHealth
-	59, // 15: commandcenter.registry.v1.ListAgentsRequest.states:type_name -> commandcenter.registry.v1.RegistrationState
-	60, // 16: commandcenter.registry.v1.ListAgentsRequest.transport:type_name -> commandcenter.registry.v1.Transport
-	1,  // 17: commandcenter.registry.v1.ListAgentsRequest.freshness:type_name -> commandcenter.registry.v1.Freshness
-	56, // 18: commandcenter.registry.v1.ListAgentsRequest.max_heartbeat_age:type_name -> google.protobuf.Duration
-	58, // 19: commandcenter.registry.v1.ListAgentsResponse.agents:type_name -> commandcenter.registry.v1.Agent
-	13, // 20: commandcenter.registry.v1.AddAgentRequest.create_server:type_name -> commandcenter.registry.v1.NewServer
-	58, // 21: commandcenter.registry.v1.AddAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	13, // 22: commandcenter.registry.v1.AcceptAgentRequest.create_server:type_name -> commandcenter.registry.v1.NewServer
-	58, // 23: commandcenter.registry.v1.AcceptAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	19, // 24: commandcenter.registry.v1.BatchAcceptAgentsRequest.items:type_name -> commandcenter.registry.v1.BatchAcceptItem
-	21, // 25: commandcenter.registry.v1.BatchAcceptAgentsResponse.results:type_name -> commandcenter.registry.v1.BatchAcceptResult
-	58, // 26: commandcenter.registry.v1.BatchAcceptResult.agent:type_name -> commandcenter.registry.v1.Agent
-	58, // 27: commandcenter.registry.v1.RejectAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	58, // 28: commandcenter.registry.v1.UpdateAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	58, // 29: commandcenter.registry.v1.ResolveIdentityConflictResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	61, // 30: commandcenter.registry.v1.RecordHttpVerificationRequest.outcome:type_name -> commandcenter.registry.v1.VerificationOutcome
-	56, // 31: commandcenter.registry.v1.RecordHttpVerificationRequest.age:type_name -> google.protobuf.Duration
-	58, // 32: commandcenter.registry.v1.RecordHttpVerificationResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	56, // 33: commandcenter.registry.v1.ClaimHttpVerificationsRequest.repeat_interval:type_name -> google.protobuf.Duration
-	56, // 34: commandcenter.registry.v1.ClaimHttpVerificationsRequest.claim_timeout:type_name -> google.protobuf.Duration
-	58, // 35: commandcenter.registry.v1.ClaimHttpVerificationsResponse.agents:type_name -> commandcenter.registry.v1.Agent
-	62, // 36: commandcenter.registry.v1.ListUrlProposalsResponse.proposals:type_name -> commandcenter.registry.v1.UrlProposal
-	63, // 37: commandcenter.registry.v1.ListServersResponse.servers:type_name -> commandcenter.registry.v1.Server
-	63, // 38: commandcenter.registry.v1.GetServerResponse.server:type_name -> commandcenter.registry.v1.Server
-	63, // 39: commandcenter.registry.v1.CreateServerResponse.server:type_name -> commandcenter.registry.v1.Server
-	63, // 40: commandcenter.registry.v1.UpdateServerResponse.server:type_name -> commandcenter.registry.v1.Server
-	46, // 41: commandcenter.registry.v1.ReadFleetResponse.head:type_name -> commandcenter.registry.v1.FleetHead
-	48, // 42: commandcenter.registry.v1.ReadFleetResponse.servers:type_name -> commandcenter.registry.v1.FleetServers
-	54, // 43: commandcenter.registry.v1.FleetHead.read_at:type_name -> google.protobuf.Timestamp
-	47, // 44: commandcenter.registry.v1.FleetHead.paths:type_name -> commandcenter.registry.v1.PathEvidence
-	53, // 45: commandcenter.registry.v1.PathEvidence.path:type_name -> commandcenter.registry.v1.HeartbeatPath
-	54, // 46: commandcenter.registry.v1.PathEvidence.reported_at:type_name -> google.protobuf.Timestamp
-	54, // 47: commandcenter.registry.v1.PathEvidence.healthy_since:type_name -> google.protobuf.Timestamp
-	56, // 48: commandcenter.registry.v1.PathEvidence.backlog:type_name -> google.protobuf.Duration
-	54, // 49: commandcenter.registry.v1.PathEvidence.heard_at:type_name -> google.protobuf.Timestamp
-	49, // 50: commandcenter.registry.v1.FleetServers.servers:type_name -> commandcenter.registry.v1.FleetServer
-	59, // 51: commandcenter.registry.v1.FleetServer.registration_state:type_name -> commandcenter.registry.v1.RegistrationState
-	54, // 52: commandcenter.registry.v1.FleetServer.last_bus_heartbeat_at:type_name -> google.protobuf.Timestamp
-	54, // 53: commandcenter.registry.v1.FleetServer.last_direct_heartbeat_at:type_name -> google.protobuf.Timestamp
-	58, // 54: commandcenter.registry.v1.ResetTokenResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	4,  // 55: commandcenter.registry.v1.AgentRegistry.RecordHeartbeats:input_type -> commandcenter.registry.v1.RecordHeartbeatsRequest
-	7,  // 56: commandcenter.registry.v1.AgentRegistry.ReportIngestEvidence:input_type -> commandcenter.registry.v1.ReportIngestEvidenceRequest
-	9,  // 57: commandcenter.registry.v1.AgentRegistry.GetAgent:input_type -> commandcenter.registry.v1.GetAgentRequest
-	11, // 58: commandcenter.registry.v1.AgentRegistry.ListAgents:input_type -> commandcenter.registry.v1.ListAgentsRequest
-	14, // 59: commandcenter.registry.v1.AgentRegistry.AddAgent:input_type -> commandcenter.registry.v1.AddAgentRequest
-	16, // 60: commandcenter.registry.v1.AgentRegistry.AcceptAgent:input_type -> commandcenter.registry.v1.AcceptAgentRequest
-	18, // 61: commandcenter.registry.v1.AgentRegistry.BatchAcceptAgents:input_type -> commandcenter.registry.v1.BatchAcceptAgentsRequest
-	22, // 62: commandcenter.registry.v1.AgentRegistry.RejectAgent:input_type -> commandcenter.registry.v1.RejectAgentRequest
-	24, // 63: commandcenter.registry.v1.AgentRegistry.UpdateAgent:input_type -> commandcenter.registry.v1.UpdateAgentRequest
-	26, // 64: commandcenter.registry.v1.AgentRegistry.RemoveAgent:input_type -> commandcenter.registry.v1.RemoveAgentRequest
-	28, // 65: commandcenter.registry.v1.AgentRegistry.ResolveIdentityConflict:input_type -> commandcenter.registry.v1.ResolveIdentityConflictRequest
-	30, // 66: commandcenter.registry.v1.AgentRegistry.RecordHttpVerification:input_type -> commandcenter.registry.v1.RecordHttpVerificationRequest
-	32, // 67: commandcenter.registry.v1.AgentRegistry.ClaimHttpVerifications:input_type -> commandcenter.registry.v1.ClaimHttpVerificationsRequest
-	34, // 68: commandcenter.registry.v1.AgentRegistry.ListUrlProposals:input_type -> commandcenter.registry.v1.ListUrlProposalsRequest
-	50, // 69: commandcenter.registry.v1.AgentRegistry.ResetToken:input_type -> commandcenter.registry.v1.ResetTokenRequest
-	44, // 70: commandcenter.registry.v1.AgentRegistry.ReadFleet:input_type -> commandcenter.registry.v1.ReadFleetRequest
-	36, // 71: commandcenter.registry.v1.ServerCatalog.ListServers:input_type -> commandcenter.registry.v1.ListServersRequest
-	38, // 72: commandcenter.registry.v1.ServerCatalog.GetServer:input_type -> commandcenter.registry.v1.GetServerRequest
-	40, // 73: commandcenter.registry.v1.ServerCatalog.CreateServer:input_type -> commandcenter.registry.v1.CreateServerRequest
-	42, // 74: commandcenter.registry.v1.ServerCatalog.UpdateServer:input_type -> commandcenter.registry.v1.UpdateServerRequest
-	5,  // 75: commandcenter.registry.v1.AgentRegistry.RecordHeartbeats:output_type -> commandcenter.registry.v1.RecordHeartbeatsResponse
-	8,  // 76: commandcenter.registry.v1.AgentRegistry.ReportIngestEvidence:output_type -> commandcenter.registry.v1.ReportIngestEvidenceResponse
-	10, // 77: commandcenter.registry.v1.AgentRegistry.GetAgent:output_type -> commandcenter.registry.v1.GetAgentResponse
-	12, // 78: commandcenter.registry.v1.AgentRegistry.ListAgents:output_type -> commandcenter.registry.v1.ListAgentsResponse
-	15, // 79: commandcenter.registry.v1.AgentRegistry.AddAgent:output_type -> commandcenter.registry.v1.AddAgentResponse
-	17, // 80: commandcenter.registry.v1.AgentRegistry.AcceptAgent:output_type -> commandcenter.registry.v1.AcceptAgentResponse
-	20, // 81: commandcenter.registry.v1.AgentRegistry.BatchAcceptAgents:output_type -> commandcenter.registry.v1.BatchAcceptAgentsResponse
-	23, // 82: commandcenter.registry.v1.AgentRegistry.RejectAgent:output_type -> commandcenter.registry.v1.RejectAgentResponse
-	25, // 83: commandcenter.registry.v1.AgentRegistry.UpdateAgent:output_type -> commandcenter.registry.v1.UpdateAgentResponse
-	27, // 84: commandcenter.registry.v1.AgentRegistry.RemoveAgent:output_type -> commandcenter.registry.v1.RemoveAgentResponse
-	29, // 85: commandcenter.registry.v1.AgentRegistry.ResolveIdentityConflict:output_type -> commandcenter.registry.v1.ResolveIdentityConflictResponse
-	31, // 86: commandcenter.registry.v1.AgentRegistry.RecordHttpVerification:output_type -> commandcenter.registry.v1.RecordHttpVerificationResponse
-	33, // 87: commandcenter.registry.v1.AgentRegistry.ClaimHttpVerifications:output_type -> commandcenter.registry.v1.ClaimHttpVerificationsResponse
-	35, // 88: commandcenter.registry.v1.AgentRegistry.ListUrlProposals:output_type -> commandcenter.registry.v1.ListUrlProposalsResponse
-	51, // 89: commandcenter.registry.v1.AgentRegistry.ResetToken:output_type -> commandcenter.registry.v1.ResetTokenResponse
-	45, // 90: commandcenter.registry.v1.AgentRegistry.ReadFleet:output_type -> commandcenter.registry.v1.ReadFleetResponse
-	37, // 91: commandcenter.registry.v1.ServerCatalog.ListServers:output_type -> commandcenter.registry.v1.ListServersResponse
-	39, // 92: commandcenter.registry.v1.ServerCatalog.GetServer:output_type -> commandcenter.registry.v1.GetServerResponse
-	41, // 93: commandcenter.registry.v1.ServerCatalog.CreateServer:output_type -> commandcenter.registry.v1.CreateServerResponse
-	43, // 94: commandcenter.registry.v1.ServerCatalog.UpdateServer:output_type -> commandcenter.registry.v1.UpdateServerResponse
-	75, // [75:95] is the sub-list for method output_type
-	55, // [55:75] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	55, // 4: commandcenter.registry.v1.ObservedHeartbeat.age:type_name -> google.protobuf.Duration
+	2,  // 5: commandcenter.registry.v1.RecordHeartbeatsRequest.heartbeats:type_name -> commandcenter.registry.v1.ObservedHeartbeat
+	6,  // 6: commandcenter.registry.v1.RecordHeartbeatsResponse.results:type_name -> commandcenter.registry.v1.RecordedHeartbeat
+	0,  // 7: commandcenter.registry.v1.RecordedHeartbeat.result:type_name -> commandcenter.registry.v1.HeartbeatResult
+	56, // 8: commandcenter.registry.v1.RecordedHeartbeat.failover_list:type_name -> commandcenter.agent.v1.FailoverList
+	53, // 9: commandcenter.registry.v1.ReportIngestEvidenceRequest.path:type_name -> commandcenter.registry.v1.HeartbeatPath
+	55, // 10: commandcenter.registry.v1.ReportIngestEvidenceRequest.canary_round_trip:type_name -> google.protobuf.Duration
+	55, // 11: commandcenter.registry.v1.ReportIngestEvidenceRequest.oldest_message_age:type_name -> google.protobuf.Duration
+	55, // 12: commandcenter.registry.v1.ReportIngestEvidenceRequest.since_last_receive:type_name -> google.protobuf.Duration
+	57, // 13: commandcenter.registry.v1.ReportIngestEvidenceRequest.broker_skew:type_name -> commandcenter.registry.v1.ClockSkew
+	58, // 14: commandcenter.registry.v1.ReportIngestEvidenceResponse.health:type_name -> commandcenter.registry.v1.IngestHealth
+	54, // 15: commandcenter.registry.v1.ReportIngestEvidenceResponse.database_time:type_name -> google.protobuf.Timestamp
+	59, // 16: commandcenter.registry.v1.GetAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	58, // 17: commandcenter.registry.v1.GetAgentResponse.bus_ingest:type_name -> commandcenter.registry.v1.IngestHealth
+	60, // 18: commandcenter.registry.v1.ListAgentsRequest.states:type_name -> commandcenter.registry.v1.RegistrationState
+	61, // 19: commandcenter.registry.v1.ListAgentsRequest.transport:type_name -> commandcenter.registry.v1.Transport
+	1,  // 20: commandcenter.registry.v1.ListAgentsRequest.freshness:type_name -> commandcenter.registry.v1.Freshness
+	55, // 21: commandcenter.registry.v1.ListAgentsRequest.max_heartbeat_age:type_name -> google.protobuf.Duration
+	59, // 22: commandcenter.registry.v1.ListAgentsResponse.agents:type_name -> commandcenter.registry.v1.Agent
+	13, // 23: commandcenter.registry.v1.AddAgentRequest.create_server:type_name -> commandcenter.registry.v1.NewServer
+	59, // 24: commandcenter.registry.v1.AddAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	13, // 25: commandcenter.registry.v1.AcceptAgentRequest.create_server:type_name -> commandcenter.registry.v1.NewServer
+	59, // 26: commandcenter.registry.v1.AcceptAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	19, // 27: commandcenter.registry.v1.BatchAcceptAgentsRequest.items:type_name -> commandcenter.registry.v1.BatchAcceptItem
+	21, // 28: commandcenter.registry.v1.BatchAcceptAgentsResponse.results:type_name -> commandcenter.registry.v1.BatchAcceptResult
+	59, // 29: commandcenter.registry.v1.BatchAcceptResult.agent:type_name -> commandcenter.registry.v1.Agent
+	59, // 30: commandcenter.registry.v1.RejectAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	59, // 31: commandcenter.registry.v1.UpdateAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	59, // 32: commandcenter.registry.v1.ResolveIdentityConflictResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	62, // 33: commandcenter.registry.v1.RecordHttpVerificationRequest.outcome:type_name -> commandcenter.registry.v1.VerificationOutcome
+	55, // 34: commandcenter.registry.v1.RecordHttpVerificationRequest.age:type_name -> google.protobuf.Duration
+	59, // 35: commandcenter.registry.v1.RecordHttpVerificationResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	55, // 36: commandcenter.registry.v1.ClaimHttpVerificationsRequest.repeat_interval:type_name -> google.protobuf.Duration
+	55, // 37: commandcenter.registry.v1.ClaimHttpVerificationsRequest.claim_timeout:type_name -> google.protobuf.Duration
+	59, // 38: commandcenter.registry.v1.ClaimHttpVerificationsResponse.agents:type_name -> commandcenter.registry.v1.Agent
+	63, // 39: commandcenter.registry.v1.ListUrlProposalsResponse.proposals:type_name -> commandcenter.registry.v1.UrlProposal
+	64, // 40: commandcenter.registry.v1.ListServersResponse.servers:type_name -> commandcenter.registry.v1.Server
+	64, // 41: commandcenter.registry.v1.GetServerResponse.server:type_name -> commandcenter.registry.v1.Server
+	64, // 42: commandcenter.registry.v1.CreateServerResponse.server:type_name -> commandcenter.registry.v1.Server
+	64, // 43: commandcenter.registry.v1.UpdateServerResponse.server:type_name -> commandcenter.registry.v1.Server
+	46, // 44: commandcenter.registry.v1.ReadFleetResponse.head:type_name -> commandcenter.registry.v1.FleetHead
+	48, // 45: commandcenter.registry.v1.ReadFleetResponse.servers:type_name -> commandcenter.registry.v1.FleetServers
+	54, // 46: commandcenter.registry.v1.FleetHead.read_at:type_name -> google.protobuf.Timestamp
+	47, // 47: commandcenter.registry.v1.FleetHead.paths:type_name -> commandcenter.registry.v1.PathEvidence
+	53, // 48: commandcenter.registry.v1.PathEvidence.path:type_name -> commandcenter.registry.v1.HeartbeatPath
+	54, // 49: commandcenter.registry.v1.PathEvidence.reported_at:type_name -> google.protobuf.Timestamp
+	54, // 50: commandcenter.registry.v1.PathEvidence.healthy_since:type_name -> google.protobuf.Timestamp
+	55, // 51: commandcenter.registry.v1.PathEvidence.backlog:type_name -> google.protobuf.Duration
+	54, // 52: commandcenter.registry.v1.PathEvidence.heard_at:type_name -> google.protobuf.Timestamp
+	57, // 53: commandcenter.registry.v1.PathEvidence.broker_skew:type_name -> commandcenter.registry.v1.ClockSkew
+	49, // 54: commandcenter.registry.v1.FleetServers.servers:type_name -> commandcenter.registry.v1.FleetServer
+	60, // 55: commandcenter.registry.v1.FleetServer.registration_state:type_name -> commandcenter.registry.v1.RegistrationState
+	54, // 56: commandcenter.registry.v1.FleetServer.last_bus_heartbeat_at:type_name -> google.protobuf.Timestamp
+	54, // 57: commandcenter.registry.v1.FleetServer.last_direct_heartbeat_at:type_name -> google.protobuf.Timestamp
+	59, // 58: commandcenter.registry.v1.ResetTokenResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	4,  // 59: commandcenter.registry.v1.AgentRegistry.RecordHeartbeats:input_type -> commandcenter.registry.v1.RecordHeartbeatsRequest
+	7,  // 60: commandcenter.registry.v1.AgentRegistry.ReportIngestEvidence:input_type -> commandcenter.registry.v1.ReportIngestEvidenceRequest
+	9,  // 61: commandcenter.registry.v1.AgentRegistry.GetAgent:input_type -> commandcenter.registry.v1.GetAgentRequest
+	11, // 62: commandcenter.registry.v1.AgentRegistry.ListAgents:input_type -> commandcenter.registry.v1.ListAgentsRequest
+	14, // 63: commandcenter.registry.v1.AgentRegistry.AddAgent:input_type -> commandcenter.registry.v1.AddAgentRequest
+	16, // 64: commandcenter.registry.v1.AgentRegistry.AcceptAgent:input_type -> commandcenter.registry.v1.AcceptAgentRequest
+	18, // 65: commandcenter.registry.v1.AgentRegistry.BatchAcceptAgents:input_type -> commandcenter.registry.v1.BatchAcceptAgentsRequest
+	22, // 66: commandcenter.registry.v1.AgentRegistry.RejectAgent:input_type -> commandcenter.registry.v1.RejectAgentRequest
+	24, // 67: commandcenter.registry.v1.AgentRegistry.UpdateAgent:input_type -> commandcenter.registry.v1.UpdateAgentRequest
+	26, // 68: commandcenter.registry.v1.AgentRegistry.RemoveAgent:input_type -> commandcenter.registry.v1.RemoveAgentRequest
+	28, // 69: commandcenter.registry.v1.AgentRegistry.ResolveIdentityConflict:input_type -> commandcenter.registry.v1.ResolveIdentityConflictRequest
+	30, // 70: commandcenter.registry.v1.AgentRegistry.RecordHttpVerification:input_type -> commandcenter.registry.v1.RecordHttpVerificationRequest
+	32, // 71: commandcenter.registry.v1.AgentRegistry.ClaimHttpVerifications:input_type -> commandcenter.registry.v1.ClaimHttpVerificationsRequest
+	34, // 72: commandcenter.registry.v1.AgentRegistry.ListUrlProposals:input_type -> commandcenter.registry.v1.ListUrlProposalsRequest
+	50, // 73: commandcenter.registry.v1.AgentRegistry.ResetToken:input_type -> commandcenter.registry.v1.ResetTokenRequest
+	44, // 74: commandcenter.registry.v1.AgentRegistry.ReadFleet:input_type -> commandcenter.registry.v1.ReadFleetRequest
+	36, // 75: commandcenter.registry.v1.ServerCatalog.ListServers:input_type -> commandcenter.registry.v1.ListServersRequest
+	38, // 76: commandcenter.registry.v1.ServerCatalog.GetServer:input_type -> commandcenter.registry.v1.GetServerRequest
+	40, // 77: commandcenter.registry.v1.ServerCatalog.CreateServer:input_type -> commandcenter.registry.v1.CreateServerRequest
+	42, // 78: commandcenter.registry.v1.ServerCatalog.UpdateServer:input_type -> commandcenter.registry.v1.UpdateServerRequest
+	5,  // 79: commandcenter.registry.v1.AgentRegistry.RecordHeartbeats:output_type -> commandcenter.registry.v1.RecordHeartbeatsResponse
+	8,  // 80: commandcenter.registry.v1.AgentRegistry.ReportIngestEvidence:output_type -> commandcenter.registry.v1.ReportIngestEvidenceResponse
+	10, // 81: commandcenter.registry.v1.AgentRegistry.GetAgent:output_type -> commandcenter.registry.v1.GetAgentResponse
+	12, // 82: commandcenter.registry.v1.AgentRegistry.ListAgents:output_type -> commandcenter.registry.v1.ListAgentsResponse
+	15, // 83: commandcenter.registry.v1.AgentRegistry.AddAgent:output_type -> commandcenter.registry.v1.AddAgentResponse
+	17, // 84: commandcenter.registry.v1.AgentRegistry.AcceptAgent:output_type -> commandcenter.registry.v1.AcceptAgentResponse
+	20, // 85: commandcenter.registry.v1.AgentRegistry.BatchAcceptAgents:output_type -> commandcenter.registry.v1.BatchAcceptAgentsResponse
+	23, // 86: commandcenter.registry.v1.AgentRegistry.RejectAgent:output_type -> commandcenter.registry.v1.RejectAgentResponse
+	25, // 87: commandcenter.registry.v1.AgentRegistry.UpdateAgent:output_type -> commandcenter.registry.v1.UpdateAgentResponse
+	27, // 88: commandcenter.registry.v1.AgentRegistry.RemoveAgent:output_type -> commandcenter.registry.v1.RemoveAgentResponse
+	29, // 89: commandcenter.registry.v1.AgentRegistry.ResolveIdentityConflict:output_type -> commandcenter.registry.v1.ResolveIdentityConflictResponse
+	31, // 90: commandcenter.registry.v1.AgentRegistry.RecordHttpVerification:output_type -> commandcenter.registry.v1.RecordHttpVerificationResponse
+	33, // 91: commandcenter.registry.v1.AgentRegistry.ClaimHttpVerifications:output_type -> commandcenter.registry.v1.ClaimHttpVerificationsResponse
+	35, // 92: commandcenter.registry.v1.AgentRegistry.ListUrlProposals:output_type -> commandcenter.registry.v1.ListUrlProposalsResponse
+	51, // 93: commandcenter.registry.v1.AgentRegistry.ResetToken:output_type -> commandcenter.registry.v1.ResetTokenResponse
+	45, // 94: commandcenter.registry.v1.AgentRegistry.ReadFleet:output_type -> commandcenter.registry.v1.ReadFleetResponse
+	37, // 95: commandcenter.registry.v1.ServerCatalog.ListServers:output_type -> commandcenter.registry.v1.ListServersResponse
+	39, // 96: commandcenter.registry.v1.ServerCatalog.GetServer:output_type -> commandcenter.registry.v1.GetServerResponse
+	41, // 97: commandcenter.registry.v1.ServerCatalog.CreateServer:output_type -> commandcenter.registry.v1.CreateServerResponse
+	43, // 98: commandcenter.registry.v1.ServerCatalog.UpdateServer:output_type -> commandcenter.registry.v1.UpdateServerResponse
+	79, // [79:99] is the sub-list for method output_type
+	59, // [59:79] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_registry_v1_registry_proto_init() }

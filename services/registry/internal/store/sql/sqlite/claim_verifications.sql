@@ -1,6 +1,8 @@
 UPDATE TblAgent SET HttpClaimedUntil = @claimedUntil
 WHERE AgentKey IN (
     SELECT AgentKey FROM TblAgent
-    WHERE RegistrationState = 2 AND HttpVerification = 1 AND HttpBaseUrl IS NOT NULL AND HttpVerifiedAt <= @dueBefore AND (HttpClaimedUntil IS NULL OR HttpClaimedUntil < @now)
+    WHERE RegistrationState = 2 AND HttpVerification = 1 AND HttpBaseUrl IS NOT NULL
+      AND (HttpVerifiedAt <= @dueBefore OR HttpVerifiedAt > @now)
+      AND (HttpClaimedUntil IS NULL OR HttpClaimedUntil < @now OR HttpClaimedUntil > @claimedUntil)
     ORDER BY HttpVerifiedAt LIMIT @limit)
 RETURNING NameKey;

@@ -1,1 +1,1 @@
-SELECT AliveAt, HealthySince, CanaryRoundTripMs, OldestMessageAgeMs FROM TblIngestEvidence WHERE Path = @path;
+SELECT AliveAt, HealthySince, CanaryRoundTripMs, OldestMessageAgeMs, BrokerAheadMs, BrokerAheadWithinMs FROM TblIngestEvidence WHERE Path = @path;

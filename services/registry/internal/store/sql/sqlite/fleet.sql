@@ -7,4 +7,10 @@ SELECT 3, COALESCE(a.ServerKey, 0), a.LastBusHeartbeatAt, a.LastDirectHeartbeatA
 FROM TblAgent a
 UNION ALL
 SELECT 4, f.ServerKey, NULL, NULL, NULL, NULL, f.AgentName, NULL
-FROM TblFormerLink f;
+FROM TblFormerLink f
+UNION ALL
+SELECT 5, e.Path, e.AliveAt, NULL, e.BrokerAheadMs, e.BrokerAheadWithinMs, NULL, NULL
+FROM TblIngestEvidence e WHERE e.BrokerAheadMs IS NOT NULL
+UNION ALL
+SELECT 6, 0, c.SeenAt, NULL, NULL, NULL, NULL, NULL
+FROM TblRegistryClock c;

@@ -1,2 +1,2 @@
-INSERT INTO TblControlServer (Name, NameKey, GrpcEndpoint, RestEndpoint, Version, ProtocolMin, ProtocolMax, RenewedAt, Connected)
-VALUES (@name, @nameKey, @grpcEndpoint, @restEndpoint, @version, @protocolMin, @protocolMax, @now, @connected);
+INSERT INTO TblControlServer (Name, NameKey, GrpcEndpoint, RestEndpoint, Version, ProtocolMin, ProtocolMax, RenewedAt, Connected, ClockAheadMs, ClockAheadWithinMs)
+VALUES (@name, @nameKey, @grpcEndpoint, @restEndpoint, @version, @protocolMin, @protocolMax, @now, @connected, @clockAhead, @clockAheadWithin);

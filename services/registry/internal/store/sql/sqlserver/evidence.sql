@@ -1,1 +1,1 @@
-SELECT AliveAt, HealthySince, CanaryRoundTripMs, OldestMessageAgeMs FROM dbo.TblIngestEvidence WHERE Path = @path;
+SELECT AliveAt, HealthySince, CanaryRoundTripMs, OldestMessageAgeMs, BrokerAheadMs, BrokerAheadWithinMs FROM dbo.TblIngestEvidence WHERE Path = @path;

@@ -8,4 +8,10 @@ SELECT 3, CAST(COALESCE(a.ServerKey, 0) AS bigint), a.LastBusHeartbeatAt, a.Last
 FROM dbo.TblAgent a
 UNION ALL
 SELECT 4, CAST(f.ServerKey AS bigint), CAST(NULL AS datetime2(3)), CAST(NULL AS datetime2(3)), CAST(NULL AS bigint), CAST(NULL AS bigint), f.AgentName, CAST(NULL AS nvarchar(2048))
-FROM dbo.TblFormerLink f;
+FROM dbo.TblFormerLink f
+UNION ALL
+SELECT 5, CAST(e.Path AS bigint), e.AliveAt, CAST(NULL AS datetime2(3)), e.BrokerAheadMs, e.BrokerAheadWithinMs, CAST(NULL AS nvarchar(128)), CAST(NULL AS nvarchar(2048))
+FROM dbo.TblIngestEvidence e WHERE e.BrokerAheadMs IS NOT NULL
+UNION ALL
+SELECT 6, CAST(0 AS bigint), c.SeenAt, CAST(NULL AS datetime2(3)), CAST(NULL AS bigint), CAST(NULL AS bigint), CAST(NULL AS nvarchar(128)), CAST(NULL AS nvarchar(2048))
+FROM dbo.TblRegistryClock c;
