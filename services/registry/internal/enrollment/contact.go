@@ -40,14 +40,6 @@ type Order struct {
 	ObservedAt time.Time // the broker's or our own clock
 }
 
-// Boot is an earlier boot of an agent, with what was heard of it last.
-type Boot struct {
-	ID         string    `json:"id"`
-	Sequence   int64     `json:"sequence"`
-	ObservedAt time.Time `json:"observedAt,omitzero"`
-	TurnedAt   time.Time `json:"turnedAt,omitzero"` // when it last spoke after a newer boot
-}
-
 // after orders heartbeats of one boot: by the agent's counter, and by when they were observed where it gives none.
 func (o Order) after(other Order) bool {
 	if o.BootID == "" || o.Sequence == 0 || other.Sequence == 0 {
@@ -65,14 +57,6 @@ func (o Order) same(other Order) bool {
 }
 
 const (
-	// rememberedBoots is how many earlier boots are remembered; a boot never returns, so a few are plenty.
-	rememberedBoots = 8
-	// conflictingTurns is how often an earlier boot must be heard again, after a newer one, before two machines are assumed.
-	// One late message of a boot that just ended is no conflict.
-	conflictingTurns = 3
-	// turnInterval is within which one turn must follow another: boots of two machines keep alternating, whereas a late message
-	// here and there, at upgrades weeks apart, is none.
-	turnInterval = 10 * time.Minute
 	// clockLead is how far the clock of a broker or a control server may be ahead of the database's. What lies further ahead is
 	// absurd, and must not beat all that is heard later.
 	clockLead = 5 * time.Minute
@@ -83,8 +67,8 @@ type Contact struct {
 	LastBusAt, LastDirectAt time.Time
 	Newest                  Order
 	Content                 Content
-	EarlierBoots            []Boot // newest last
-	Turns                   int    // how often, of late, an earlier boot was heard after a newer one
+	EarlierBoots            []Boot // who else spoke under the name, as far as it is remembered; the last superseded is last
+	Turns                   int    // how often, of late, counters without a boot id took turns
 	ConflictAt              time.Time
 	Claim
 
@@ -144,7 +128,7 @@ func (c Contact) Observe(heartbeat Heartbeat, now time.Time) (Contact, Changes, 
 	heard := next.hear(heartbeat.Path, earlier(order.ObservedAt, now), now)
 	changes.Liveness = heard
 
-	wins := next.order(order, now, &changes) || !keepsOrder
+	wins := next.order(heartbeat, order, now, &changes) || !keepsOrder
 	if wins {
 		changes.Liveness = true
 		changes.Content = !next.Content.Same(heartbeat.Content)
@@ -194,68 +178,30 @@ func (c *Contact) hear(path Path, at, now time.Time) bool {
 	return true
 }
 
-// order tells whether a heartbeat's content is newer than the newest known, and keeps track of boots.
-func (c *Contact) order(order Order, now time.Time, changes *Changes) bool {
+// order reports whether a heartbeat's content is newer than the newest known, and keeps track of who speaks under the name.
+func (c *Contact) order(heartbeat Heartbeat, order Order, now time.Time, changes *Changes) bool {
 	newest := c.Newest
-	switch {
-	case newest.ObservedAt.IsZero():
+	if newest.ObservedAt.IsZero() {
 		return true
-	case order.BootID == "":
-		return order.ObservedAt.After(newest.ObservedAt)
-	case order.BootID == newest.BootID:
+	}
+	from, known := voice(order, heartbeat.Content), voice(newest, c.Content)
+	if from == known {
+		c.hearTwin(heartbeat, order, now, changes)
+		if order.BootID == "" {
+			return order.ObservedAt.After(newest.ObservedAt)
+		}
 		return order.after(newest)
 	}
-	if at := slices.IndexFunc(c.EarlierBoots, func(b Boot) bool { return b.ID == order.BootID }); at >= 0 {
-		c.hearEarlier(at, order, now, changes)
+	if c.hearEarlier(from, heartbeat.Path, order, now, changes) {
 		return false
 	}
 	wins := order.ObservedAt.After(newest.ObservedAt) || (order.ObservedAt.Equal(newest.ObservedAt) && order.BootID > newest.BootID)
 	// A boot that loses here was never the newest, so it is not superseded: it may be new, heard by a clock behind that of the
 	// other path, and its next heartbeat wins.
-	if wins && newest.BootID != "" {
-		c.remember(Boot{ID: newest.BootID, Sequence: newest.Sequence, ObservedAt: newest.ObservedAt})
+	if wins {
+		c.supersede(known, order.ObservedAt)
 	}
 	return wins
-}
-
-// hearEarlier notes an earlier boot that spoke after a newer one. A few such turns mean two machines under one name.
-func (c *Contact) hearEarlier(at int, order Order, now time.Time, changes *Changes) {
-	boot := c.EarlierBoots[at]
-	if !order.after(Order{boot.ID, boot.Sequence, boot.ObservedAt}) {
-		return
-	}
-	boot.Sequence, boot.ObservedAt = order.Sequence, order.ObservedAt
-	if order.ObservedAt.After(c.Newest.ObservedAt) {
-		if order.ObservedAt.Sub(c.turnedAt()) > turnInterval {
-			c.Turns = 0
-		}
-		c.Turns++
-		boot.TurnedAt = order.ObservedAt
-	}
-	c.EarlierBoots = slices.Clone(c.EarlierBoots)
-	c.EarlierBoots[at] = boot
-	changes.Liveness = true
-	if c.Turns >= conflictingTurns && c.ConflictAt.IsZero() {
-		c.ConflictAt = now
-	}
-}
-
-// turnedAt is when an earlier boot last spoke after a newer one.
-func (c *Contact) turnedAt() time.Time {
-	var last time.Time
-	for _, boot := range c.EarlierBoots {
-		if boot.TurnedAt.After(last) {
-			last = boot.TurnedAt
-		}
-	}
-	return last
-}
-
-func (c *Contact) remember(boot Boot) {
-	c.EarlierBoots = append(slices.Clone(c.EarlierBoots), boot)
-	if len(c.EarlierBoots) > rememberedBoots {
-		c.EarlierBoots = c.EarlierBoots[len(c.EarlierBoots)-rememberedBoots:]
-	}
 }
 
 // newerBindings orders bindings among themselves, so that a newer heartbeat without any does not lose them.

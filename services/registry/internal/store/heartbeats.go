@@ -82,7 +82,8 @@ func recordOnce(ctx context.Context, tx *sqldb.Tx, part []enrollment.Heartbeat, 
 	if err := insertUnknown(ctx, tx, part, rows, at); err != nil {
 		return err
 	}
-	for i, heartbeat := range part {
+	for _, i := range asObserved(part) {
+		heartbeat := part[i]
 		row := rows[heartbeat.Name.Key]
 		if _, ok := heartbeat.Register(); !ok && (row == nil || row.isNew) {
 			recorded[i] = Recorded{Result: enrollment.NotRegistered}
@@ -91,6 +92,17 @@ func recordOnce(ctx context.Context, tx *sqldb.Tx, part []enrollment.Heartbeat, 
 		recorded[i] = row.receive(heartbeat.Placed(at, held), at)
 	}
 	return writeContacts(ctx, tx, rows)
+}
+
+// asObserved is the order in which a batch's heartbeats were observed. Machines that take turns under one name are seen in that order
+// only; a back-log is received by several receivers at once.
+func asObserved(part []enrollment.Heartbeat) []int {
+	order := make([]int, len(part))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return part[a].Order.ObservedAt.Compare(part[b].Order.ObservedAt) })
+	return order
 }
 
 // receive applies one heartbeat to what is known of its agent.
