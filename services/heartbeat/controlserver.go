@@ -12,6 +12,7 @@ import (
 	heartbeatv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/heartbeat/v1"
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/heartbeat/internal/ingress"
+	"github.com/commandcenter/fleet/services/heartbeat/internal/skew"
 	"github.com/commandcenter/fleet/services/internal/authn"
 	"github.com/commandcenter/fleet/services/internal/grpcserver"
 	"github.com/commandcenter/fleet/services/internal/lifecycle"
@@ -42,7 +43,9 @@ type controlServer struct {
 }
 
 // newControlServer listens for agents and joins the cloud; nothing is served before the parts run. An error may say why it may not join.
-func newControlServer(ctx context.Context, cfg Config, conn grpc.ClientConnInterface, metrics prometheus.Registerer, health *health) (*controlServer, error) {
+func newControlServer(ctx context.Context, cfg Config, conn grpc.ClientConnInterface, metrics prometheus.Registerer,
+	skews *skew.Metrics, health *health,
+) (*controlServer, error) {
 	if !cfg.Ingress.enabled() {
 		return nil, nil
 	}
@@ -52,6 +55,7 @@ func newControlServer(ctx context.Context, cfg Config, conn grpc.ClientConnInter
 		return nil, err
 	}
 	s.serve(cfg, registry{registryv1.NewAgentRegistryClient(conn)}, cloud{registryv1.NewControlCloudClient(conn)}, own)
+	s.membership.Skews = skews
 	s.prover.Proved = func() { s.show(health) }
 	if err := s.membership.Join(ctx); err != nil {
 		s.close()

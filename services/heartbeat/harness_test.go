@@ -19,9 +19,12 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	emulator "github.com/commandcenter/fleet/servicebus-emulator"
+	"github.com/commandcenter/fleet/servicebus-emulator/broker"
 	"github.com/commandcenter/fleet/services/heartbeat"
 	"github.com/commandcenter/fleet/services/internal/config"
 )
@@ -50,6 +53,9 @@ type fakeRegistry struct {
 	items  int
 	calls  int
 	proofs []*registryv1.ReportIngestEvidenceRequest
+	ages   map[string]*durationpb.Duration // with which each agent's newest heartbeat came
+	// databaseAhead is how far the database's clock is ahead of this machine's.
+	databaseAhead time.Duration
 	// before decides about a call before anything is stored; nil lets all through.
 	before func(context.Context, *registryv1.RecordHeartbeatsRequest) error
 }
@@ -90,6 +96,10 @@ func (r *fakeRegistry) store(one *registryv1.ObservedHeartbeat) *registryv1.Reco
 		return refused
 	}
 	r.items++
+	if r.ages == nil {
+		r.ages = map[string]*durationpb.Duration{}
+	}
+	r.ages[name] = one.GetAge()
 	before, known := r.stored[name]
 	r.stored[name] = max(before, sequence)
 	result := registryv1.HeartbeatResult_HEARTBEAT_RESULT_UPDATED
@@ -108,7 +118,7 @@ func (r *fakeRegistry) ReportIngestEvidence(_ context.Context, request *registry
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.proofs = append(r.proofs, request)
-	return &registryv1.ReportIngestEvidenceResponse{}, nil
+	return &registryv1.ReportIngestEvidenceResponse{DatabaseTime: timestamppb.New(time.Now().Add(r.databaseAhead))}, nil
 }
 
 func (r *fakeRegistry) agents() int {
@@ -158,9 +168,15 @@ func newServer(t testing.TB) *server {
 
 func newEmulator(t testing.TB, p emulator.SubscriptionProperties) *emulator.Emulator {
 	t.Helper()
+	return newEmulatorAt(t, p, nil)
+}
+
+// newEmulatorAt is one with a clock of its own; nil is this machine's.
+func newEmulatorAt(t testing.TB, p emulator.SubscriptionProperties, clock broker.Clock) *emulator.Emulator {
+	t.Helper()
 	e, err := emulator.Start(emulator.Config{UserConfig: emulator.UserConfig{Namespaces: []emulator.Namespace{{
 		Topics: []emulator.Topic{{Name: topic, Subscriptions: []emulator.Subscription{{Name: subscription, Properties: p}}}},
-	}}}}, emulator.Options{})
+	}}}}, emulator.Options{Clock: clock})
 	check(t, err)
 	t.Cleanup(func() { check(t, e.Close()) })
 	return e

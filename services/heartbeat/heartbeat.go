@@ -16,6 +16,7 @@ import (
 
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/heartbeat/internal/ingest"
+	"github.com/commandcenter/fleet/services/heartbeat/internal/skew"
 	"github.com/commandcenter/fleet/services/internal/authn"
 	"github.com/commandcenter/fleet/services/internal/config"
 	"github.com/commandcenter/fleet/services/internal/grpcclient"
@@ -123,8 +124,10 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer server.Close()
-	health := &health{server: server, evidence: ingest.NewEvidence()}
-	control, err := newControlServer(ctx, cfg, conn, metrics, health)
+	consumer := bus.NewConsumer(cfg.Bus.Topics.State, cfg.Bus.Subscriptions.State, cfg.Logger)
+	defer closeConsumer(consumer, cfg.Logger)
+	health, skews := &health{server: server, evidence: ingest.NewEvidence(consumer.Clock())}, skew.NewMetrics(metrics)
+	control, err := newControlServer(ctx, cfg, conn, metrics, skews, health)
 	if err != nil {
 		return err
 	}
@@ -134,12 +137,11 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	consumer := bus.NewConsumer(cfg.Bus.Topics.State, cfg.Bus.Subscriptions.State, cfg.Logger)
-	defer closeConsumer(consumer, cfg.Logger)
 	prover, loop, err := newIngest(cfg, bus, consumer, registry{registryv1.NewAgentRegistryClient(conn)}, health, metrics)
 	if err != nil {
 		return err
 	}
+	prover.Skews = skews
 	if cfg.Ready != nil {
 		grpcAddr, restAddr := control.addresses()
 		cfg.Ready(Endpoints{GRPC: server.Addr(), Admin: admin.Addr(), IngressGRPC: grpcAddr, IngressREST: restAddr})

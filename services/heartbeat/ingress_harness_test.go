@@ -9,11 +9,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
 	heartbeatv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/heartbeat/v1"
@@ -122,7 +124,7 @@ func (c *fakeCloud) RenewControlServer(_ context.Context, request *registryv1.Re
 	if c.state != 0 {
 		state = c.state
 	}
-	return &registryv1.RenewControlServerResponse{State: state}, nil
+	return &registryv1.RenewControlServerResponse{State: state, DatabaseTime: timestamppb.New(time.Now().Add(time.Hour))}, nil
 }
 
 func (c *fakeCloud) LeaveCloud(_ context.Context, request *registryv1.LeaveCloudRequest) (*registryv1.LeaveCloudResponse, error) {

@@ -35,7 +35,7 @@ type State struct {
 //
 // A step back shows in what is stored: the clock reads earlier than it was seen. A step ahead shows only to a process that ran
 // meanwhile: more time passed by the database's clock than by its own monotonic one, and no other process saw the clock in between. A
-// host that stood still, with nobody else looking, is taken for that too; it was as deaf as if the clock had been stepped.
+// host that stood still, with no other looking, is taken for that too; it was as deaf as if the clock had been stepped.
 func (s State) Look(before, now Reading) (State, time.Duration) {
 	step := s.step(before, now)
 	next := State{SeenAt: now.At, SteppedAt: s.SteppedAt, Step: s.Step}
@@ -65,7 +65,7 @@ func (s State) step(before, now Reading) time.Duration {
 	return 0
 }
 
-// Unseen tells whether the clock reads earlier than it was seen: it was stepped back, and nobody has dealt with that yet.
+// Unseen reports whether the clock reads earlier than it was seen: it was stepped back, and no replica has dealt with that yet.
 func (s State) Unseen(at time.Time) bool { return !s.SeenAt.IsZero() && at.Sub(s.SeenAt) < -Tolerance }
 
 // Banner tells operators of a step for a while; empty: there is nothing to tell.

@@ -21,6 +21,8 @@ const (
 	minLinger, maxLinger = 3 * time.Millisecond, 100 * time.Millisecond
 	// maxLock is the longest lock that Service Bus knows.
 	maxLock = 5 * time.Minute
+	// unsureLock is what a lock is taken for at most while messages may have waited, and by how long is not known.
+	unsureLock = 30 * time.Second
 	// openTimeout bounds the opening of a link. It is long, because links given up half open leave the SDK's $cbs link in its way.
 	openTimeout = 20 * time.Second
 	// Backoff of receives that fail, or come back empty at once.
@@ -43,6 +45,7 @@ type Consumer struct {
 	logger              *slog.Logger
 	recreated           atomic.Int64
 	lockDuration        atomic.Int64 // nanoseconds; 0 until known
+	clock               Clock
 
 	mu       sync.Mutex // guards the two links
 	delivers *link
@@ -52,6 +55,7 @@ type Consumer struct {
 	// The receiving goroutine's own.
 	failures int
 	linger   time.Duration
+	lockSure bool      // the lock's length was held against the broker's clock
 	waiting  time.Time // when the message was enqueued that waited through the last, silent receive
 }
 
@@ -65,6 +69,9 @@ func (c *Consumer) Recreated() int64 { return c.recreated.Load() }
 
 // LockDuration is how long the subscription locks a message, as far as received messages show; 0 while nothing was received.
 func (c *Consumer) LockDuration() time.Duration { return time.Duration(c.lockDuration.Load()) }
+
+// Clock is the clock of the broker that the consumer receives from.
+func (c *Consumer) Clock() *Clock { return &c.clock }
 
 // Receive waits for messages, at most so many. It returns none when the context ended or nothing came for a while; failures
 // are waited out here, with backoff.
@@ -105,27 +112,34 @@ func nextLinger(linger time.Duration, received int) time.Duration {
 }
 
 func (c *Consumer) deliveries(messages []*ReceivedMessage, from *link) []Delivery {
-	deliveries := make([]Delivery, len(messages))
+	deliveries, now := make([]Delivery, len(messages)), time.Now()
 	for i, message := range messages {
 		deliveries[i] = Delivery{message, from}
+		if message.EnqueuedTime != nil {
+			c.clock.Seen(*message.EnqueuedTime, now)
+		}
 	}
 	c.learnLock(messages[0])
 	return deliveries
 }
 
-// learnLock takes the lock's length from a message. Both its times are the broker's; but a message that waited before it was
-// locked shows too much, so its lock's end is also held against our own clock. The shortest seen is the truth, or less than it,
-// which costs a renewal more.
+// learnLock takes the lock's length from a message. A message that waited before it was locked shows too much, so the lock's end is
+// also held against the broker's clock; while that is not known, no more than unsureLock is believed. The shortest seen is the truth,
+// or less than it, which costs a renewal more.
 func (c *Consumer) learnLock(message *ReceivedMessage) {
 	if message.LockedUntil == nil || message.EnqueuedTime == nil {
 		return
 	}
-	seen := message.LockedUntil.Sub(*message.EnqueuedTime)
-	if left := time.Until(*message.LockedUntil); left > 0 {
-		seen = min(seen, left)
+	seen, limit := message.LockedUntil.Sub(*message.EnqueuedTime), unsureLock
+	at, _, sure := c.clock.Now(time.Now())
+	if sure {
+		seen, limit = min(seen, message.LockedUntil.Sub(at)), maxLock
+	} else if seen > 0 {
+		seen = min(seen, limit)
 	}
-	if known := c.LockDuration(); seen > 0 && seen <= maxLock && (known == 0 || seen < known) {
+	if known := c.LockDuration(); seen > 0 && seen <= limit && (known == 0 || seen < known || sure && !c.lockSure) {
 		c.lockDuration.Store(int64(seen))
+		c.lockSure = sure
 	}
 }
 

@@ -147,8 +147,8 @@ func TestSettlesEachInItsWay(t *testing.T) {
 	if string(again[0].Body) != string(deliveries[9].Body) || again[0].DeliveryCount != 2 {
 		t.Errorf("came again: %s, delivery %d", again[0].Body, again[0].DeliveryCount)
 	}
-	if got := c.LockDuration(); got < 55*time.Second || got > 90*time.Second {
-		t.Errorf("lock duration %s; the subscription has one minute", got)
+	if got := c.LockDuration(); got != unsureLock {
+		t.Errorf("lock duration %s; the subscription has one minute, and the broker's clock is not known", got)
 	}
 }
 
@@ -472,24 +472,42 @@ func TestI7_ABacklogDoesNotTeachALongerLock(t *testing.T) {
 		enqueued, until := now.Add(-waited), now.Add(lock)
 		return &ReceivedMessage{EnqueuedTime: &enqueued, LockedUntil: &until}
 	}
+	// The broker's clock is ahead of this machine's by so much, and known by a message of ours, or not.
+	type clock struct {
+		ahead time.Duration
+		known bool
+	}
 	for name, row := range map[string]struct {
 		messages    []*ReceivedMessage
+		clock       clock
 		least, most time.Duration
 	}{
-		"fresh":                     {[]*ReceivedMessage{locked(0, time.Minute)}, 50 * time.Second, time.Minute},
-		"an hour old":               {[]*ReceivedMessage{locked(time.Hour, 30*time.Second)}, 20 * time.Second, 30 * time.Second},
-		"old, then fresh":           {[]*ReceivedMessage{locked(time.Minute, 30*time.Second), locked(0, 30*time.Second)}, 20 * time.Second, 30 * time.Second},
-		"the broker's clock ahead":  {[]*ReceivedMessage{locked(-time.Hour, time.Hour+time.Minute)}, 50 * time.Second, time.Minute},
-		"the broker's clock behind": {[]*ReceivedMessage{locked(time.Hour+time.Second, -time.Hour+time.Minute)}, 50 * time.Second, time.Minute + time.Second},
-		"behind, and an hour old":   {[]*ReceivedMessage{locked(3*time.Hour, -time.Hour)}, 0, 0},
+		"fresh":                     {[]*ReceivedMessage{locked(0, time.Minute)}, clock{known: true}, 50 * time.Second, time.Minute},
+		"an hour old":               {[]*ReceivedMessage{locked(time.Hour, 30*time.Second)}, clock{known: true}, 20 * time.Second, 30 * time.Second},
+		"old, then fresh":           {[]*ReceivedMessage{locked(time.Minute, 30*time.Second), locked(0, 30*time.Second)}, clock{known: true}, 20 * time.Second, 30 * time.Second},
+		"the broker's clock ahead":  {[]*ReceivedMessage{locked(-time.Hour+3*time.Minute, time.Hour+time.Minute)}, clock{time.Hour, true}, 50 * time.Second, time.Minute},
+		"the broker's clock behind": {[]*ReceivedMessage{locked(time.Hour+time.Second, -time.Hour+time.Minute)}, clock{-time.Hour, true}, 50 * time.Second, time.Minute + time.Second},
+		"behind, and an hour old":   {[]*ReceivedMessage{locked(2*time.Hour, -time.Hour+time.Minute)}, clock{-time.Hour, true}, 50 * time.Second, time.Minute},
+		"not known, fresh":          {[]*ReceivedMessage{locked(0, 10*time.Second)}, clock{}, 10 * time.Second, 10 * time.Second},
+		"not known, three min old":  {[]*ReceivedMessage{locked(3*time.Minute, time.Minute)}, clock{}, 0, 30 * time.Second},
 	} {
 		c := &Consumer{}
+		if row.clock.known {
+			c.clock.Stamped(now.Add(row.clock.ahead), now, now)
+		}
 		for _, message := range row.messages {
 			c.learnLock(message)
 		}
 		if got := c.LockDuration(); got < row.least || got > row.most {
 			t.Errorf("%s: %s", name, got)
 		}
+	}
+	c := &Consumer{}
+	c.learnLock(locked(0, time.Minute))
+	c.clock.Stamped(now, now, now)
+	c.learnLock(locked(0, time.Minute))
+	if got := c.LockDuration(); got < 50*time.Second {
+		t.Error("once the broker's clock is known, the lock is", got)
 	}
 }
 

@@ -9,8 +9,10 @@ import (
 
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
+	"github.com/commandcenter/fleet/services/heartbeat/internal/skew"
 	"github.com/commandcenter/fleet/services/internal/servicebus"
 )
 
@@ -20,7 +22,8 @@ const (
 	canaryLifetime = 30 * time.Second
 	// Interval is how often a canary is sent and evidence reported.
 	Interval = 5 * time.Second
-	// seekingInterval is used instead while none came back lately: at the start, and when competing replicas got them all.
+	// seekingInterval is used instead while none came back lately, or none of our own ever: at the start, and when competing replicas
+	// got them all.
 	seekingInterval = time.Second
 	// lateAfter is when a canary has not come back lately.
 	lateAfter = 2 * Interval
@@ -39,17 +42,26 @@ func isCanary(message *servicebus.ReceivedMessage) bool {
 type Evidence struct {
 	// Consumer is this process start.
 	Consumer string
+	// Clock is the broker's clock, which own canaries tell.
+	Clock *servicebus.Clock
 
 	mu         sync.Mutex
-	sentAt     map[string]time.Time // own canaries on their way, by message id
-	cameAt     time.Time            // the last canary through the whole ingest
+	sent       map[string]sending // own canaries on their way, by message id
+	cameAt     time.Time          // the last canary through the whole ingest
 	roundTrip  time.Duration
 	receivedAt time.Time
+	brokerSkew *registryv1.ClockSkew // measured with the last report; nil: not yet
+}
+
+// sending is a canary's way to the broker.
+type sending struct {
+	began time.Time
+	ended time.Time // when the broker had confirmed it; zero: it has not yet
 }
 
 // NewEvidence makes the evidence of this process.
-func NewEvidence() *Evidence {
-	return &Evidence{Consumer: uuid.NewString(), sentAt: map[string]time.Time{}}
+func NewEvidence(clock *servicebus.Clock) *Evidence {
+	return &Evidence{Consumer: uuid.NewString(), Clock: clock, sent: map[string]sending{}}
 }
 
 // Received notes that something was received.
@@ -59,17 +71,32 @@ func (e *Evidence) Received() {
 	e.receivedAt = time.Now()
 }
 
+// Stamped takes from a canary of our own, received just now, what the broker's clock read when it took it.
+func (e *Evidence) Stamped(message *servicebus.ReceivedMessage) {
+	received := time.Now()
+	e.mu.Lock()
+	way, own := e.sent[message.MessageID]
+	e.mu.Unlock()
+	if !own || message.EnqueuedTime == nil {
+		return
+	}
+	if way.ended.IsZero() { // the confirmation comes later than the message itself
+		way.ended = received
+	}
+	e.Clock.Stamped(*message.EnqueuedTime, way.began, way.ended)
+}
+
 // CanaryCame notes a canary that went through the whole ingest. Replicas compete, so it may be another's: then its age by the
-// broker's clock tells the way.
+// broker's clock tells the way, as far as that is known.
 func (e *Evidence) CanaryCame(message *servicebus.ReceivedMessage) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.cameAt = time.Now()
-	if sentAt, own := e.sentAt[message.MessageID]; own {
-		delete(e.sentAt, message.MessageID)
-		e.roundTrip = e.cameAt.Sub(sentAt)
+	if way, own := e.sent[message.MessageID]; own {
+		delete(e.sent, message.MessageID)
+		e.roundTrip = e.cameAt.Sub(way.began)
 	} else if message.EnqueuedTime != nil {
-		e.roundTrip = max(0, e.cameAt.Sub(*message.EnqueuedTime))
+		e.roundTrip, _ = e.Clock.Age(*message.EnqueuedTime, e.cameAt)
 	}
 }
 
@@ -77,19 +104,29 @@ func (e *Evidence) canary() *servicebus.Message {
 	id, lifetime := uuid.NewString(), canaryLifetime
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for old, sentAt := range e.sentAt {
-		if time.Since(sentAt) > canaryLifetime {
-			delete(e.sentAt, old) // another replica got it, or it expired
+	for old, way := range e.sent {
+		if time.Since(way.began) > canaryLifetime {
+			delete(e.sent, old) // another replica got it, or it expired
 		}
 	}
-	e.sentAt[id] = time.Now()
+	e.sent[id] = sending{began: time.Now()}
 	return &servicebus.Message{MessageID: &id, TimeToLive: &lifetime, ApplicationProperties: map[string]any{canaryProperty: e.Consumer}}
+}
+
+// confirmed notes that the broker has taken a canary.
+func (e *Evidence) confirmed(id string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if way, found := e.sent[id]; found {
+		way.ended = time.Now()
+		e.sent[id] = way
+	}
 }
 
 func (e *Evidence) request(oldest *time.Duration) *registryv1.ReportIngestEvidenceRequest {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	request := &registryv1.ReportIngestEvidenceRequest{Path: registryv1.HeartbeatPath_HEARTBEAT_PATH_BUS, ConsumerId: e.Consumer}
+	request := &registryv1.ReportIngestEvidenceRequest{Path: registryv1.HeartbeatPath_HEARTBEAT_PATH_BUS, ConsumerId: e.Consumer, BrokerSkew: e.brokerSkew}
 	if !e.cameAt.IsZero() && time.Since(e.cameAt) < canaryMaxAge {
 		request.CanaryRoundTrip = durationpb.New(e.roundTrip)
 	}
@@ -116,7 +153,7 @@ func (e *Evidence) Listening() error {
 func (e *Evidence) interval() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.cameAt.IsZero() || time.Since(e.cameAt) > lateAfter {
+	if _, _, known := e.Clock.Now(time.Now()); !known || e.cameAt.IsZero() || time.Since(e.cameAt) > lateAfter {
 		return seekingInterval
 	}
 	return Interval
@@ -144,6 +181,7 @@ type Prover struct {
 	Backlog  Backlog
 	Reporter Reporter
 	Metrics  *Metrics
+	Skews    *skew.Metrics
 	Logger   *slog.Logger
 	// Reported is called after each report, with its failure if it failed.
 	Reported func(error)
@@ -171,7 +209,11 @@ func (p *Prover) Run(ctx context.Context) error {
 func (p *Prover) send(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, proofTimeout)
 	defer cancel()
-	if err := p.Sender.Send(bounded, p.Evidence.canary()); err != nil && ctx.Err() == nil {
+	canary := p.Evidence.canary()
+	switch err := p.Sender.Send(bounded, canary); {
+	case err == nil:
+		p.Evidence.confirmed(*canary.MessageID)
+	case ctx.Err() == nil:
 		p.Logger.Warn("no canary could be sent", "error", err)
 	}
 }
@@ -184,9 +226,13 @@ func (p *Prover) Report(ctx context.Context) error {
 	}
 	bounded, cancel := context.WithTimeout(ctx, proofTimeout)
 	defer cancel()
-	_, err := p.Reporter.ReportIngestEvidence(bounded, request)
+	began := time.Now()
+	answered, err := p.Reporter.ReportIngestEvidence(bounded, request)
 	if ctx.Err() != nil {
 		return err
+	}
+	if err == nil {
+		p.measure(began, time.Now(), answered.GetDatabaseTime())
 	}
 	if err != nil {
 		p.Logger.Warn("evidence could not be reported to the registry", "error", err)
@@ -195,8 +241,21 @@ func (p *Prover) Report(ctx context.Context) error {
 	return err
 }
 
-// oldest is the age of the oldest message, nil if it could not be peeked. It compares our clock with the broker's, which may
-// differ by much less than the ages that matter.
+// measure holds the broker's clock, and this host's, against the database's as it was read during a call.
+func (p *Prover) measure(began, ended time.Time, database *timestamppb.Timestamp) {
+	p.Skews.Own(began, ended, database)
+	early, _, known := p.Evidence.Clock.Now(began)
+	late, within, _ := p.Evidence.Clock.Now(ended)
+	if !known {
+		return
+	}
+	measured := p.Skews.Broker(early, late.Add(within), database)
+	p.Evidence.mu.Lock()
+	defer p.Evidence.mu.Unlock()
+	p.Evidence.brokerSkew = measured
+}
+
+// oldest is the age of the oldest message by the broker's own clock; nil if it could not be peeked, or that clock is not known yet.
 func (p *Prover) oldest(ctx context.Context) *time.Duration {
 	bounded, cancel := context.WithTimeout(ctx, proofTimeout)
 	defer cancel()
@@ -209,7 +268,10 @@ func (p *Prover) oldest(ctx context.Context) *time.Duration {
 	}
 	var age time.Duration
 	if found {
-		age = max(0, time.Since(enqueuedAt))
+		var known bool
+		if age, known = p.Evidence.Clock.Age(enqueuedAt, time.Now()); !known {
+			return nil
+		}
 	}
 	return &age
 }

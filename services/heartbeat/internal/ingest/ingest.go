@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
@@ -118,9 +119,30 @@ func gather(deliveries []servicebus.Delivery, received <-chan []servicebus.Deliv
 
 // item is one heartbeat on its way.
 type item struct {
-	delivery servicebus.Delivery
-	observed *registryv1.ObservedHeartbeat
-	bytes    int
+	delivery   servicebus.Delivery
+	observed   *registryv1.ObservedHeartbeat // without its age, which grows
+	receivedAt time.Time
+	bytes      int
+}
+
+// age is how long ago the broker took the heartbeat, by its own clock. Of a message that it did not stamp, it is known how long it has
+// been here.
+func (i item) age(clock *servicebus.Clock, now time.Time) (time.Duration, bool) {
+	if i.observed.GetObservedAt() == nil {
+		return max(0, now.Sub(i.receivedAt)), true
+	}
+	return clock.Age(i.observed.GetObservedAt().AsTime(), now)
+}
+
+// aged is the heartbeat as it is recorded now.
+func (i item) aged(clock *servicebus.Clock, now time.Time) *registryv1.ObservedHeartbeat {
+	age, known := i.age(clock, now)
+	if !known {
+		return i.observed
+	}
+	return &registryv1.ObservedHeartbeat{
+		Heartbeat: i.observed.GetHeartbeat(), Path: i.observed.GetPath(), ObservedAt: i.observed.GetObservedAt(), Age: durationpb.New(age),
+	}
 }
 
 // handle takes a batch to its end. Nothing is settled before the registry answered for it (I-7).
@@ -148,9 +170,11 @@ func (l *Loop) handle(ctx context.Context, deliveries []servicebus.Delivery) {
 // sort returns the heartbeats, and the canaries, which are completed. What cannot be read is dead-lettered.
 func (l *Loop) sort(ctx context.Context, deliveries []servicebus.Delivery) (items []item, canaries []*servicebus.ReceivedMessage) {
 	items = make([]item, 0, len(deliveries))
+	now := time.Now()
 	var settlements []servicebus.Settlement
 	for _, delivery := range deliveries {
 		if isCanary(delivery.ReceivedMessage) {
+			l.Evidence.Stamped(delivery.ReceivedMessage)
 			canaries = append(canaries, delivery.ReceivedMessage)
 			settlements = append(settlements, servicebus.Settlement{Delivery: delivery})
 			continue
@@ -163,7 +187,7 @@ func (l *Loop) sort(ctx context.Context, deliveries []servicebus.Delivery) (item
 		}
 		items = append(items, item{delivery, &registryv1.ObservedHeartbeat{
 			Heartbeat: heartbeat, Path: registryv1.HeartbeatPath_HEARTBEAT_PATH_BUS, ObservedAt: enqueued(delivery.ReceivedMessage),
-		}, len(body)})
+		}, now, len(body)})
 	}
 	l.settleNow(ctx, settlements)
 	return items, canaries
@@ -188,7 +212,7 @@ func bodyOf(message *servicebus.ReceivedMessage) []byte {
 
 func enqueued(message *servicebus.ReceivedMessage) *timestamppb.Timestamp {
 	if message.EnqueuedTime == nil {
-		return timestamppb.Now()
+		return nil
 	}
 	return timestamppb.New(*message.EnqueuedTime)
 }

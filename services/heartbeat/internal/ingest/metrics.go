@@ -35,7 +35,7 @@ func NewMetrics(registerer prometheus.Registerer, recreated func() int64) *Metri
 			Help: "Messages that come again because their lock had lapsed, or because settling failed.",
 		}, []string{"cause"}),
 		Lag: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "commandcenter_ingest_lag_seconds", Help: "From the broker's enqueue time to the registry's answer.",
+			Name: "commandcenter_ingest_lag_seconds", Help: "From the broker's enqueue time to the registry's answer, by the broker's clock.",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300},
 		}),
 		Batch: prometheus.NewHistogram(prometheus.HistogramOpts{

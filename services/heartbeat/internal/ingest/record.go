@@ -116,9 +116,9 @@ func (l *Loop) takesAnother(ctx context.Context) bool {
 }
 
 func (l *Loop) call(ctx context.Context, items []item) ([]*registryv1.RecordedHeartbeat, error) {
-	observed := make([]*registryv1.ObservedHeartbeat, len(items))
+	observed, now := make([]*registryv1.ObservedHeartbeat, len(items)), time.Now()
 	for i, one := range items {
-		observed[i] = one.observed
+		observed[i] = one.aged(l.Evidence.Clock, now)
 	}
 	recorder := record.Recorder{Registry: l.Registry, Duration: l.Metrics.Registry, Failures: l.Metrics.RegistryFailures}
 	results, err := recorder.Call(ctx, observed)
@@ -127,7 +127,7 @@ func (l *Loop) call(ctx context.Context, items []item) ([]*registryv1.RecordedHe
 	}
 	for i, result := range results {
 		if result.GetResult() != registryv1.HeartbeatResult_HEARTBEAT_RESULT_INVALID {
-			l.good.Store(&item{observed: items[i].observed})
+			l.good.Store(&item{observed: items[i].observed, receivedAt: items[i].receivedAt})
 			break
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"pgregory.net/rapid"
 
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
@@ -145,7 +146,7 @@ var errShort = errors.New("answers too little")
 
 func newLoop(source Source, registry record.Registry) *Loop {
 	return &Loop{
-		Source: source, Registry: registry, Evidence: NewEvidence(), Logger: slog.New(slog.DiscardHandler),
+		Source: source, Registry: registry, Evidence: NewEvidence(&servicebus.Clock{}), Logger: slog.New(slog.DiscardHandler),
 		Metrics: NewMetrics(prometheus.NewRegistry(), func() int64 { return 0 }),
 		Answers: func(context.Context) error { return nil }, Most: 500, Workers: 2, HoldTimeout: 15 * time.Second,
 	}
@@ -364,25 +365,34 @@ func TestDeadLetterDescriptionsFit(t *testing.T) {
 	}
 }
 
-// Canaries count once they went through; another replica's by the broker's clock, own ones by ours.
+// Canaries count once they went through; another replica's by the broker's clock, as own ones show it.
 func TestCanaries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		evidence := NewEvidence()
+		evidence := NewEvidence(&servicebus.Clock{})
 		if evidence.Listening() == nil || evidence.request(nil).GetCanaryRoundTrip() != nil || evidence.interval() != seekingInterval {
 			t.Error("listening before any canary")
 		}
+		broker := func() *time.Time { at := time.Now().Add(-time.Minute); return &at } // a minute behind this host's
+		evidence.CanaryCame(&servicebus.ReceivedMessage{MessageID: "foreign", EnqueuedTime: broker()})
+		if evidence.Listening() != nil || evidence.interval() != seekingInterval {
+			t.Error("while none of our own came back the broker's clock is not known, and is sought")
+		}
 		own := evidence.canary()
-		pass(40 * time.Millisecond)
-		evidence.CanaryCame(&servicebus.ReceivedMessage{MessageID: *own.MessageID})
+		pass(10 * time.Millisecond)
+		stamped := broker()
+		evidence.confirmed(*own.MessageID)
+		pass(30 * time.Millisecond)
+		evidence.Stamped(&servicebus.ReceivedMessage{MessageID: *own.MessageID, EnqueuedTime: stamped})
+		evidence.CanaryCame(&servicebus.ReceivedMessage{MessageID: *own.MessageID, EnqueuedTime: stamped})
 		if got := evidence.request(nil).GetCanaryRoundTrip().AsDuration(); got != 40*time.Millisecond {
 			t.Errorf("own canary took %s", got)
 		}
-		enqueuedAt := time.Now().Add(-time.Second)
+		enqueuedAt := broker().Add(-time.Second)
 		evidence.CanaryCame(&servicebus.ReceivedMessage{MessageID: "foreign", EnqueuedTime: &enqueuedAt})
 		if got := evidence.request(nil).GetCanaryRoundTrip().AsDuration(); got != time.Second {
 			t.Errorf("foreign canary took %s", got)
 		}
-		ahead := time.Now().Add(time.Hour) // the broker's clock may be ahead of ours
+		ahead := time.Now().Add(time.Hour) // the broker's clock stepped ahead since
 		evidence.CanaryCame(&servicebus.ReceivedMessage{MessageID: "ahead", EnqueuedTime: &ahead})
 		if got := evidence.request(nil).GetCanaryRoundTrip(); got == nil || got.AsDuration() != 0 {
 			t.Errorf("canary from the future took %s", got)
@@ -450,6 +460,51 @@ func TestI7_NothingIsReceivedWhileTheRegistryIsKnownToBeDown(t *testing.T) {
 		})
 		if len(source.done()) != 1 {
 			t.Error("not received after the registry is back")
+		}
+	})
+}
+
+// agesFunc notes the age that each heartbeat is recorded with, by agent.
+type agesFunc func(name string, age *durationpb.Duration) error
+
+func (f agesFunc) RecordHeartbeats(_ context.Context, request *registryv1.RecordHeartbeatsRequest) (*registryv1.RecordHeartbeatsResponse, error) {
+	answer := &registryv1.RecordHeartbeatsResponse{}
+	for _, one := range request.GetHeartbeats() {
+		if err := f(one.GetHeartbeat().GetName(), one.GetAge()); err != nil {
+			return nil, err
+		}
+		answer.Results = append(answer.Results, &registryv1.RecordedHeartbeat{Result: registryv1.HeartbeatResult_HEARTBEAT_RESULT_UPDATED})
+	}
+	return answer, nil
+}
+
+// A heartbeat is as old as the broker's own clock says, each time it is tried, whatever this host's clock reads.
+func TestI11_AHeartbeatsAgeIsToldByTheBrokersClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var down atomic.Bool
+		down.Store(true)
+		var mu sync.Mutex
+		var ages []time.Duration
+		source := newSource(named("A")...)
+		enqueued := time.Now().Add(-2*time.Second - time.Minute) // 2 s ago, of a broker a minute behind
+		source.waiting[0].EnqueuedTime = &enqueued
+		loop := newLoop(source, agesFunc(func(_ string, age *durationpb.Duration) error {
+			mu.Lock()
+			defer mu.Unlock()
+			ages = append(ages, age.AsDuration())
+			if down.Load() {
+				return status.Error(codes.Unavailable, "down")
+			}
+			return nil
+		}))
+		loop.Evidence.Clock.Stamped(time.Now().Add(-time.Minute), time.Now(), time.Now())
+		during(t, loop, func() {
+			pass(10 * time.Second)
+			down.Store(false)
+			pass(10 * time.Second)
+		})
+		if first, last := ages[0], ages[len(ages)-1]; first < 2*time.Second || first > 3*time.Second || last < 12*time.Second || last > 18*time.Second {
+			t.Errorf("recorded as %s old at first, %s at last", first, last)
 		}
 	})
 }

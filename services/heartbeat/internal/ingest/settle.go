@@ -33,7 +33,9 @@ func (l *Loop) settlements(part []item, results []*registryv1.RecordedHeartbeat)
 			settlements[i] = deadLetter(one.delivery, ReasonInvalid, invalidity(result))
 			continue
 		}
-		l.Metrics.Lag.Observe(max(0, now.Sub(one.observed.GetObservedAt().AsTime()).Seconds()))
+		if age, known := one.age(l.Evidence.Clock, now); known {
+			l.Metrics.Lag.Observe(age.Seconds())
+		}
 		settlements[i] = servicebus.Settlement{Delivery: one.delivery}
 	}
 	return settlements

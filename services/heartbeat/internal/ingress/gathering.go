@@ -47,8 +47,8 @@ type Gathering struct {
 	turn     chan struct{} // holds one: the worker that gathers
 	pending  *pending
 	ended    chan struct{}
-	good     atomic.Pointer[registryv1.ObservedHeartbeat] // one that the registry has taken
-	failedAt atomic.Pointer[time.Time]                    // nil: the registry took the last ones
+	good     atomic.Pointer[call]      // one that the registry has taken
+	failedAt atomic.Pointer[time.Time] // nil: the registry took the last ones
 }
 
 // NewGathering makes it; report is what a canary does at the registry.
@@ -231,9 +231,9 @@ func (g *Gathering) refuse(one *call, why, cause error) {
 
 // call records a group, and answers it if the registry does.
 func (g *Gathering) call(ctx context.Context, group []*call) error {
-	observed := make([]*registryv1.ObservedHeartbeat, len(group))
+	observed, asked := make([]*registryv1.ObservedHeartbeat, len(group)), time.Now()
 	for i, one := range group {
-		observed[i] = one.observed
+		observed[i] = one.aged(asked)
 	}
 	results, err := g.recorder.Call(ctx, observed)
 	if err != nil {
@@ -244,7 +244,7 @@ func (g *Gathering) call(ctx context.Context, group []*call) error {
 	for i, one := range group {
 		result := results[i]
 		if taken(result.GetResult()) {
-			g.good.Store(one.observed)
+			g.good.Store(&call{observed: one.observed, since: one.since})
 		}
 		g.metrics.Heartbeats.WithLabelValues(label(result.GetResult())).Inc()
 		g.metrics.Lag.Observe(max(0, now.Sub(one.since).Seconds()))
@@ -260,8 +260,8 @@ func (g *Gathering) takesAnother(ctx context.Context) bool {
 	if good == nil {
 		return false
 	}
-	again := proto.CloneOf(good)
-	again.Identity.Enrols = false
+	again := good.aged(time.Now())
+	again.Identity = &registryv1.DirectIdentity{TokenHash: again.GetIdentity().GetTokenHash(), ListEtag: again.GetIdentity().GetListEtag()}
 	_, err := g.recorder.Call(ctx, []*registryv1.ObservedHeartbeat{again})
 	return err == nil
 }

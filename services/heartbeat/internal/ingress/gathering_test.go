@@ -314,3 +314,32 @@ func TestI11_ACanaryProvesNothingWhileHeartbeatsCannotBeStored(t *testing.T) {
 		}
 	})
 }
+
+// Whatever waits grows older, and one that is sent once more, to see whether the registry takes any, does not make its agent live again.
+func TestI11_HeartbeatsGrowOlderWhileTheyAreHeld(t *testing.T) {
+	registry := &fakeRegistry{}
+	ages := map[string][]time.Duration{}
+	registry.set(func(_ context.Context, group []*registryv1.ObservedHeartbeat) error {
+		for _, one := range group {
+			name := one.GetHeartbeat().GetName()
+			ages[name] = append(ages[name], one.GetAge().AsDuration())
+			if name == "BAD" {
+				time.Sleep(3 * time.Second) // of the bubble's time
+				return status.Error(codes.Internal, "chokes")
+			}
+		}
+		return nil
+	})
+	during(t, registry, fine, func(t *testing.T, g *Gathering, _ func()) {
+		if _, err := g.Record(t.Context(), observed("GOOD")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		if _, err := g.Record(t.Context(), observed("BAD")); !errors.Is(err, errPoison) {
+			t.Fatal(err)
+		}
+	})
+	if got := ages["GOOD"]; len(got) != 2 || got[0] > time.Second || got[1] < 10*time.Minute {
+		t.Errorf("recorded at the ages %v", got)
+	}
+}

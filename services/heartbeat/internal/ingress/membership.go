@@ -9,6 +9,7 @@ import (
 	"time"
 
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
+	"github.com/commandcenter/fleet/services/heartbeat/internal/skew"
 	"github.com/commandcenter/fleet/services/internal/fault"
 )
 
@@ -62,10 +63,14 @@ type Membership struct {
 	logger       *slog.Logger
 	present      *presence
 
+	// Skews measures this host's clock at each renewal; nil measures nothing.
+	Skews *skew.Metrics
+
 	standing atomic.Int32
 	stopping atomic.Bool
-	// What was logged last; only Join and Run touch them.
+	// Only Join and Run touch these: what was logged last, and this host's clock as the last renewal showed it.
 	warnings, trouble string
+	clockSkew         *registryv1.ClockSkew
 }
 
 // NewMembership makes it. Agents count as connected for a lifetime after they were last served, and at the stop have drainTimeout to
@@ -110,12 +115,17 @@ func (m *Membership) renew(ctx context.Context) error {
 	request := &registryv1.RenewControlServerRequest{
 		Name: m.self.GetName(), GrpcEndpoint: m.self.GetGrpcEndpoint(), RestEndpoint: m.self.GetRestEndpoint(), Version: m.self.GetVersion(),
 		ProtocolMin: m.self.GetProtocolMin(), ProtocolMax: m.self.GetProtocolMax(), AgentsConnected: int32(m.present.count(time.Now())),
+		ClockSkew: m.clockSkew,
 	}
+	began := time.Now()
 	answered, err := m.cloud.RenewControlServer(bounded, request)
 	if ctx.Err() != nil {
 		return nil
 	}
 	if err == nil {
+		if m.Skews != nil {
+			m.clockSkew = m.Skews.Own(began, time.Now(), answered.GetDatabaseTime())
+		}
 		m.trouble = ""
 		m.become(answered)
 		return nil

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 )
 
@@ -17,11 +19,19 @@ const (
 
 // call is an agent's heartbeat on its way, or a canary in its place.
 type call struct {
-	observed *registryv1.ObservedHeartbeat // nil: a canary
+	observed *registryv1.ObservedHeartbeat // without its age, which grows; nil: a canary
 	bytes    int
 	since    time.Time
 	answer   chan answer // takes one without anybody reading it: the agent may be gone
 	place    *list.Element
+}
+
+// aged is the heartbeat as it is recorded now. How long it was held is told by the monotonic clock; this host's own is not asked.
+func (c *call) aged(now time.Time) *registryv1.ObservedHeartbeat {
+	return &registryv1.ObservedHeartbeat{
+		Heartbeat: c.observed.GetHeartbeat(), Path: c.observed.GetPath(), ObservedAt: c.observed.GetObservedAt(), Identity: c.observed.GetIdentity(),
+		Age: durationpb.New(max(0, now.Sub(c.since))),
+	}
 }
 
 // answer is what became of a call.

@@ -33,7 +33,7 @@ func TestAHeartbeatIsPlacedByOneClock(t *testing.T) {
 	}
 }
 
-// A message that comes again has grown older by as much as passed: it makes nobody live longer, and a second after the first changes nothing.
+// A message that comes again has grown older by as much as passed: no agent lives longer by it.
 func TestI6_AMessageThatComesAgainIsAsOldAsItIs(t *testing.T) {
 	h := beat("a", 1, 940) // of a broker 60 s behind
 	h.Age = Age{Of: 0, Known: true}

@@ -88,7 +88,7 @@ func TestI11_AStepOfTheDatabasesClockKeepsAgesAndTakesProofsBack(t *testing.T) {
 
 	s.StepClock(0)
 	other.StepClock(0)
-	// Nobody has looked yet: what is judged by must not be what was stored by the other clock.
+	// No replica has looked yet: what is judged by must not be what was stored by the other clock.
 	fleet := fleetOf(t, other)
 	if fleet.Direct.Healthy || fleet.Direct.HeardAt.After(fleet.ReadAt) || fleet.Direct.ReportedAt.After(fleet.ReadAt) {
 		t.Errorf("stepped back: %+v at %s", fleet.Direct, fleet.ReadAt)

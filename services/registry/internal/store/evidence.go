@@ -33,7 +33,7 @@ type Evidence struct {
 // Skew is how far a clock is ahead of the database's, negative when it is behind, and how far that may be wrong either way.
 type Skew struct{ Ahead, Within time.Duration }
 
-// Notable tells whether a clock differs by more than it should, however wrong the measurement is.
+// Notable reports whether a clock differs by more than it should, however wrong the measurement is.
 func (s *Skew) Notable() bool { return s != nil && s.Ahead.Abs()-s.Within > dbclock.Tolerance }
 
 // String says how far the clock is from "the database's", which follows it.
@@ -133,7 +133,7 @@ type proof struct {
 // healthy tells whether the consumer is heard and proves itself.
 func (p *proof) healthy(at time.Time) bool { return p.fresh(at) && !p.since.IsZero() }
 
-// fresh tells whether the consumer reported lately. A report from the future proves nothing: the clock was stepped since.
+// fresh reports whether the consumer reported lately. A report from the future proves nothing: the clock was stepped since.
 func (p *proof) fresh(at time.Time) bool {
 	age := at.Sub(p.alive.Time)
 	return age < evidenceLifetime && age > -dbclock.Tolerance
