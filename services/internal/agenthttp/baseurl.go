@@ -8,11 +8,16 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/commandcenter/fleet/services/internal/textrule"
 )
 
 // ParseBaseURL checks an agent's base URL: http or https with a host, no user info, query or fragment, and no address
 // that leads to a cloud's metadata service or stays on one link.
 func ParseBaseURL(text string) (*url.URL, error) {
+	if err := textrule.Line(text); err != nil {
+		return nil, err
+	}
 	base, err := url.Parse(text)
 	switch {
 	case err != nil:
@@ -28,6 +33,9 @@ func ParseBaseURL(text string) (*url.URL, error) {
 	}
 	if !usablePort(base) {
 		return nil, errors.New("must have a port of 1 to 65535, or none")
+	}
+	if err := textrule.Host(base.Hostname()); err != nil {
+		return nil, err
 	}
 	if ip, err := netip.ParseAddr(base.Hostname()); err == nil {
 		if err := CheckAddress(ip); err != nil {

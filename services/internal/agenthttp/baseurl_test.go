@@ -46,7 +46,7 @@ func TestI17_BaseURLsAreRefusedWithTheirRule(t *testing.T) {
 		"http://bm-0042:":                  "port of 1 to 65535",
 		"http://bm-0042:x":                 "is not a URL",
 		"http://bm 0042":                   "is not a URL",
-		"http://bm\n0042":                  "is not a URL",
+		"http://bm\n0042":                  "U+000A",
 		"http://bm-0042/%zz":               "is not a URL",
 		"http://169.254.169.254/latest":    "link-local",
 		"http://[::ffff:169.254.169.254]":  "link-local",
@@ -59,6 +59,9 @@ func TestI17_BaseURLsAreRefusedWithTheirRule(t *testing.T) {
 		"http://[fd00:ec2::254]":           "metadata",
 		"http://168.63.129.16":             "metadata",
 		"http://100.100.100.200":           "metadata",
+		"http://a..b/":                     "empty label",
+		"http://xn--/":                     "no host name",
+		"http://bm\u200b1/":                "U+200B",
 		"http://[::ffff:100.100.100.200]/": "metadata",
 	} {
 		base, err := ParseBaseURL(text)

@@ -9,6 +9,7 @@ import (
 	"github.com/commandcenter/fleet/services/availability/internal/store"
 	"github.com/commandcenter/fleet/services/availability/internal/windows"
 	"github.com/commandcenter/fleet/services/internal/fault"
+	"github.com/commandcenter/fleet/services/internal/textrule"
 )
 
 // GetMaintenance reads a server's switch and windows.
@@ -51,6 +52,9 @@ func parseReason(text string) (string, error) {
 	reason := strings.TrimSpace(text)
 	if reason == "" {
 		return "", fault.Invalid("/reason", "must say why, in words")
+	}
+	if err := textrule.Prose(text); err != nil {
+		return "", fault.Invalid("/reason", "%v", err)
 	}
 	return reason, nil
 }

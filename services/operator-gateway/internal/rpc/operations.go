@@ -41,7 +41,7 @@ func (s *Operations) ListAgents(ctx context.Context, request *operatorv1.ListAge
 		response.Agents = append(response.Agents, &operatorv1.AddressableAgent{
 			Name: agent.GetName(), Hostname: agent.GetHostname(), Transport: transport(decision.Transport), Refusal: string(decision.Refusal),
 			HeartbeatAge: youngest(agent.GetBusHeartbeatAge(), agent.GetDirectHeartbeatAge()), Server: agent.GetServer(), AgentVersion: agent.GetAgentVersion(),
-			Availability: verdicts[agent.GetServer().GetServerKey()],
+			Availability: verdicts[agent.GetServer().GetServerKey()], Problems: agent.GetProblems(),
 		})
 	}
 	return response, nil

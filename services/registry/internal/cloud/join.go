@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/commandcenter/fleet/services/internal/spelling"
+	"github.com/commandcenter/fleet/services/internal/textrule"
 	"github.com/commandcenter/fleet/services/registry/internal/enrollment"
 )
 
@@ -29,6 +30,9 @@ type Admission struct {
 // what operators decided about it; and a silent server whose endpoint another answers at is replaced, unless it is in maintenance.
 func (m Membership) Join(c Candidate) (Admission, error) {
 	if refusal := c.check(); refusal != nil {
+		return Admission{}, refusal
+	}
+	if refusal := m.checkNew(c); refusal != nil {
 		return Admission{}, refusal
 	}
 	var admitted Admission
@@ -54,6 +58,25 @@ func (m Membership) Join(c Candidate) (Admission, error) {
 		}
 	}
 	return admitted, nil
+}
+
+// checkNew checks what only a control server that is not known yet must keep. One that has a row goes on.
+func (m Membership) checkNew(c Candidate) error {
+	if slices.ContainsFunc(m.Members, func(s Standing) bool { return spelling.Same(s.Name, c.Name) }) {
+		return nil
+	}
+	if _, err := enrollment.ParseNewName(c.Name); err != nil {
+		return refuse(Invalid, "name", "", "name %v", err)
+	}
+	for _, endpoint := range c.Endpoints {
+		if err := textrule.Line(endpoint); err != nil {
+			return refuse(Invalid, "endpoints", "", "endpoint %+q %v", endpoint, err)
+		}
+	}
+	if err := textrule.Line(c.Version); err != nil {
+		return refuse(Invalid, "version", "", "version %v", err)
+	}
+	return nil
 }
 
 func (c Candidate) check() error {

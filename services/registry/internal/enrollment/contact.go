@@ -85,12 +85,14 @@ type Heartbeat struct {
 	Age      Age
 	Content  Content
 	Bindings []byte // JSON; nil: not in this heartbeat
+	// OnlyKnown is why it makes no new agent: a text of it would not be taken from one. Nil: it does.
+	OnlyKnown *InvalidError
 }
 
 // Result is what a heartbeat did.
 type Result int
 
-// The results. The last three refuse a direct heartbeat.
+// The results. The last four refuse a heartbeat, the three before the last a direct one.
 const (
 	Created Result = iota + 1
 	Updated
@@ -99,6 +101,7 @@ const (
 	WrongToken
 	NotRegistered
 	NotClaimable
+	NotNew // it would make a new agent, and says why not in OnlyKnown
 )
 
 // Taken tells that a heartbeat was its agent's, whether or not it told anything new.

@@ -3,10 +3,13 @@ package enrollment
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
+	"github.com/commandcenter/fleet/services/internal/textrule"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -35,6 +38,10 @@ func CheckHeartbeat(message *agentv1.Heartbeat, path Path, observedAt *timestamp
 	name, err := ParseName(message.GetName())
 	if err != nil {
 		return Heartbeat{}, &InvalidError{"heartbeat.name", err.Error()}
+	}
+	// Messages to the agent are addressed in this spelling, blanks and all: it is the session that it waits on.
+	if len(utf16.Encode([]rune(message.GetName()))) > MaxNameLength {
+		return Heartbeat{}, &InvalidError{"heartbeat.name", fmt.Sprintf("must be at most %d characters with the blanks around it", MaxNameLength)}
 	}
 	if path != Bus && path != Direct {
 		return Heartbeat{}, &InvalidError{"path", "must be bus or direct"}
@@ -71,15 +78,40 @@ func CheckHeartbeat(message *agentv1.Heartbeat, path Path, observedAt *timestamp
 		// Milliseconds, as they are stored: a finer instant would look newer than itself when it is delivered again.
 		Order: Order{BootID: message.GetBootId(), Sequence: message.GetSequence(), ObservedAt: observedAt.AsTime().Truncate(time.Millisecond)},
 		Content: Content{
-			ReportedName: name.Spelling, Hostname: message.GetHostname(), AgentVersion: message.GetAgentVersion(),
+			ReportedName: message.GetName(), Hostname: message.GetHostname(), AgentVersion: message.GetAgentVersion(),
 			HTTPBaseURL: message.GetHttpBaseUrl(), Capabilities: message.GetCapabilities(),
 		},
 	}
+	heartbeat.cleanTexts(message.GetName())
 	if message.GetReportedAt().IsValid() {
 		heartbeat.Content.ReportedAt = message.GetReportedAt().AsTime()
 	}
 	invalid := heartbeat.takeBindings(message.GetIisBindings())
 	return heartbeat, invalid
+}
+
+// cleanTexts notes the first text that a new agent is refused for, and puts a replacement for each character that is not shown. An agent that
+// has a row is alive whatever it says, and goes on, marked by the replacement.
+func (h *Heartbeat) cleanTexts(name string) {
+	if err := textrule.Name(name); err != nil {
+		h.OnlyKnown = &InvalidError{"heartbeat.name", err.Error()}
+	}
+	clean := func(field string, text *string) {
+		if err := textrule.Line(*text); err != nil {
+			if h.OnlyKnown == nil {
+				h.OnlyKnown = &InvalidError{field, err.Error()}
+			}
+			*text = textrule.Shown(*text)
+		}
+	}
+	clean("heartbeat.hostname", &h.Content.Hostname)
+	clean("heartbeat.agent_version", &h.Content.AgentVersion)
+	clean("heartbeat.boot_id", &h.Order.BootID)
+	clean("heartbeat.http_base_url", &h.Content.HTTPBaseURL)
+	h.Content.Capabilities = slices.Clone(h.Content.Capabilities)
+	for i := range h.Content.Capabilities {
+		clean(fmt.Sprintf("heartbeat.capabilities[%d]", i), &h.Content.Capabilities[i])
+	}
 }
 
 // Binding is one IIS binding as it is stored.

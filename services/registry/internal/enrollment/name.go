@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/commandcenter/fleet/services/internal/spelling"
+	"github.com/commandcenter/fleet/services/internal/textrule"
 )
 
 // MaxNameLength is in UTF-16 code units, as nvarchar(128) counts.
@@ -19,13 +20,15 @@ type Name struct {
 	Key      string // NFC, case folded
 }
 
-// ParseName checks a name. The error is the rule that was broken, without the name of the field.
+// ParseName checks a name that is looked for. A row may have it that was made before new names had to keep more rules, so that those are
+// ParseNewName's. The error is the rule that was broken, without the name of the field.
 func ParseName(text string) (Name, error) {
 	if !utf8.ValidString(text) {
 		return Name{}, fmt.Errorf("must be valid UTF-8")
 	}
-	if strings.ContainsFunc(text, unicode.IsControl) {
-		return Name{}, fmt.Errorf("must not hold control characters")
+	if at := strings.IndexFunc(text, unicode.IsControl); at >= 0 {
+		r, _ := utf8.DecodeRuneInString(text[at:])
+		return Name{}, fmt.Errorf("must not hold U+%04X, a control character", r)
 	}
 	trimmed := strings.TrimSpace(text)
 	if trimmed == "" {
@@ -35,4 +38,16 @@ func ParseName(text string) (Name, error) {
 		return Name{}, fmt.Errorf("must be at most %d characters, has %d", MaxNameLength, length)
 	}
 	return Name{Spelling: trimmed, Key: spelling.Fold(trimmed)}, nil
+}
+
+// ParseNewName checks a name that nothing has yet.
+func ParseNewName(text string) (Name, error) {
+	name, err := ParseName(text)
+	if err != nil {
+		return Name{}, err
+	}
+	if err := textrule.Name(text); err != nil {
+		return Name{}, err
+	}
+	return name, nil
 }

@@ -27,7 +27,7 @@ func (s *Cloud) ListAffinityGroups(ctx context.Context, _ *registryv1.ListAffini
 func (s *Cloud) CreateAffinityGroup(ctx context.Context, request *registryv1.CreateAffinityGroupRequest) (*registryv1.CreateAffinityGroupResponse, error) {
 	var change store.GroupChange
 	var err error
-	if change.Name, err = parseName("/name", request.GetName()); err != nil {
+	if change.Name, err = parseNewName("/name", request.GetName()); err != nil {
 		return nil, err
 	}
 	if change.AddAgents, err = parseNames("/agents", request.GetAgents()); err != nil {
@@ -51,7 +51,7 @@ func (s *Cloud) UpdateAffinityGroup(ctx context.Context, request *registryv1.Upd
 	}
 	var change store.GroupChange
 	if request.NewName != nil {
-		if change.Name, err = parseName("/newName", request.GetNewName()); err != nil {
+		if change.Name, err = parseNewName("/newName", request.GetNewName()); err != nil {
 			return nil, err
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 // AddAgent adds an HTTP agent by hand.
 func (s *Agents) AddAgent(ctx context.Context, request *registryv1.AddAgentRequest) (*registryv1.AddAgentResponse, error) {
-	name, err := parseName("/name", request.GetName())
+	name, err := parseNewName("/name", request.GetName())
 	if err != nil {
 		return nil, err
 	}

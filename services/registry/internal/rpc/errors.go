@@ -34,6 +34,7 @@ func reason(err error) *fault.Error {
 		mismatch      *store.NameMismatchError
 		taken         *store.NameTakenError
 		linked        *store.LinkedError
+		newName       *store.NewNameError
 	)
 	switch {
 	case errors.As(err, &known):
@@ -54,6 +55,8 @@ func reason(err error) *fault.Error {
 		return fault.New(fault.NameMismatch, "%v; an agent is linked only to the server of its own name, and nothing was changed", mismatch).WithAgent(mismatch.Agent)
 	case errors.As(err, &taken):
 		return fault.New(fault.NameTaken, "%v; nothing was changed", taken)
+	case errors.As(err, &newName):
+		return fault.Invalid("/name", "%v; nothing was changed", newName.Rule)
 	case errors.As(err, &linked):
 		return fault.New(fault.InUse, "%v; nothing was changed", linked)
 	}

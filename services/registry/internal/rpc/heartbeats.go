@@ -51,6 +51,10 @@ func (s *Agents) RecordHeartbeats(ctx context.Context, request *registryv1.Recor
 			answers[places[i]] = invalidAnswer("heartbeat", "the database refuses it: "+refusal.Error())
 			continue
 		}
+		if one.Result == enrollment.NotNew {
+			answers[places[i]] = invalidAnswer(valid[i].OnlyKnown.Field, valid[i].OnlyKnown.Rule)
+			continue
+		}
 		answers[places[i]] = &registryv1.RecordedHeartbeat{Result: results[one.Result]}
 		if s.Lists != nil && valid[i].Path == enrollment.Direct && one.Result.Taken() {
 			known := request.GetHeartbeats()[places[i]].GetIdentity().GetListEtag()

@@ -2,7 +2,10 @@ package rpc
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -12,6 +15,7 @@ import (
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/agenthttp"
 	"github.com/commandcenter/fleet/services/internal/fault"
+	"github.com/commandcenter/fleet/services/internal/textrule"
 	"github.com/commandcenter/fleet/services/registry/internal/bindings"
 	"github.com/commandcenter/fleet/services/registry/internal/enrollment"
 	"github.com/commandcenter/fleet/services/registry/internal/store"
@@ -29,6 +33,9 @@ func agentMessage(a store.Agent) *registryv1.Agent {
 		LastDirectHeartbeatAt: instant(a.LastDirectAt), DirectHeartbeatAge: age(a.LastDirectAt, a.ReadAt),
 		BootId: a.BootID, Sequence: a.Sequence, ReportedAt: instant(a.ReportedAt), AgentVersion: a.AgentVersion, Capabilities: a.Capabilities,
 		IdentityConflictAt: instant(a.ConflictAt), CreatedAt: instant(a.CreatedAt),
+		Problems: problems(a.Name, map[string]string{
+			"hostname": a.Hostname, "agentVersion": a.AgentVersion, "bootId": a.BootID, "reportedHttpBaseUrl": a.ReportedHTTPBaseURL, "capabilities": strings.Join(a.Capabilities, " "),
+		}),
 		IisBindingsReported: a.BindingsReported, IisBindingCount: int32(a.BindingCount), HasToken: a.HasToken, Claimable: a.Claimable,
 	}
 	switch {
@@ -41,7 +48,9 @@ func agentMessage(a store.Agent) *registryv1.Agent {
 }
 
 func serverMessage(s store.Server) *registryv1.Server {
-	return &registryv1.Server{ServerKey: s.Key, Name: s.Name, Url: s.URL, Type: s.Type, Active: s.Active, Online: s.Online, Etag: s.Etag(), Agent: s.Agent}
+	return &registryv1.Server{
+		ServerKey: s.Key, Name: s.Name, Url: s.URL, Type: s.Type, Active: s.Active, Online: s.Online, Etag: s.Etag(), Agent: s.Agent, Problems: problems(s.Name, nil),
+	}
 }
 
 func healthMessage(path registryv1.HeartbeatPath, h store.Health) *registryv1.IngestHealth {
@@ -72,6 +81,38 @@ func age(at, readAt time.Time) *durationpb.Duration {
 	return durationpb.New(max(0, readAt.Sub(at)))
 }
 
+// parseNewName checks a name that a request gives to something.
+func parseNewName(pointer, text string) (enrollment.Name, error) {
+	name, err := enrollment.ParseNewName(text)
+	if err != nil {
+		return name, fault.Invalid(pointer, "%v", err)
+	}
+	return name, nil
+}
+
+// parseLine checks a text of one line in a request.
+func parseLine(pointer, text string) error {
+	if err := textrule.Line(text); err != nil {
+		return fault.Invalid(pointer, "%v", err)
+	}
+	return nil
+}
+
+// problems says what of an agent or a server looks otherwise than it is: its name, by today's rules for new ones, and texts of which
+// characters were replaced because they are not shown.
+func problems(name string, texts map[string]string) []string {
+	var found []string
+	if err := textrule.Name(name); err != nil {
+		found = append(found, "name: "+err.Error()+"; a new one would be refused")
+	}
+	for _, field := range slices.Sorted(maps.Keys(texts)) {
+		if textrule.Replaced(texts[field]) {
+			found = append(found, field+": held characters that are not shown, each replaced by U+FFFD")
+		}
+	}
+	return found
+}
+
 // parseName checks an agent's name in a request.
 func parseName(pointer, text string) (enrollment.Name, error) {
 	name, err := enrollment.ParseName(text)
@@ -83,6 +124,9 @@ func parseName(pointer, text string) (enrollment.Name, error) {
 
 // parseServerURL checks the URL customers' traffic is routed to.
 func parseServerURL(pointer, text string) error {
+	if err := parseLine(pointer, text); err != nil {
+		return err
+	}
 	parsed, err := url.Parse(text)
 	switch {
 	case err != nil:
@@ -91,6 +135,9 @@ func parseServerURL(pointer, text string) error {
 		return fault.Invalid(pointer, "must begin with http:// or https:// and name a host")
 	case parsed.User != nil || parsed.Fragment != "":
 		return fault.Invalid(pointer, "must have neither user info nor fragment")
+	}
+	if err := textrule.Host(parsed.Hostname()); err != nil {
+		return fault.Invalid(pointer, "%v", err)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
+	"github.com/commandcenter/fleet/services/internal/fault"
 	"github.com/commandcenter/fleet/services/registry/internal/store"
 )
 
@@ -45,11 +46,14 @@ func (s *Servers) GetServer(ctx context.Context, request *registryv1.GetServerRe
 
 // CreateServer creates one server.
 func (s *Servers) CreateServer(ctx context.Context, request *registryv1.CreateServerRequest) (*registryv1.CreateServerResponse, error) {
-	name, err := parseName("/name", request.GetName())
+	name, err := parseNewName("/name", request.GetName())
 	if err != nil {
 		return nil, err
 	}
 	if err := parseServerURL("/url", request.GetUrl()); err != nil {
+		return nil, err
+	}
+	if err := parseLine("/type", request.GetType()); err != nil {
 		return nil, err
 	}
 	kind := strings.TrimSpace(request.GetType())
@@ -79,6 +83,16 @@ func (s *Servers) UpdateServer(ctx context.Context, request *registryv1.UpdateSe
 		if err := parseServerURL("/url", request.GetUrl()); err != nil {
 			return nil, err
 		}
+	}
+	if request.Type != nil {
+		if err := parseLine("/type", request.GetType()); err != nil {
+			return nil, err
+		}
+		kind := strings.TrimSpace(request.GetType())
+		if kind == "" {
+			return nil, fault.Invalid("/type", "must not be blank")
+		}
+		change.Type = &kind
 	}
 	server, err := s.Store.UpdateServer(ctx, request.GetName(), request.GetEtag(), change)
 	if err != nil {

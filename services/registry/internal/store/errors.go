@@ -16,6 +16,14 @@ type ServerNotFoundError struct{ Name string }
 
 func (e *ServerNotFoundError) Error() string { return fmt.Sprintf("there is no server %q", e.Name) }
 
+// NewNameError says that a server would get a name that is not given any more.
+type NewNameError struct {
+	Name string
+	Rule error
+}
+
+func (e *NewNameError) Error() string { return fmt.Sprintf("the server's name %+q %v", e.Name, e.Rule) }
+
 // ServerAmbiguousError says that several servers have the name, so that none can be meant.
 type ServerAmbiguousError struct {
 	Name string

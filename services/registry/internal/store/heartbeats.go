@@ -85,6 +85,10 @@ func recordOnce(ctx context.Context, tx *sqldb.Tx, part []enrollment.Heartbeat, 
 	for _, i := range asObserved(part) {
 		heartbeat := part[i]
 		row := rows[heartbeat.Name.Key]
+		if heartbeat.OnlyKnown != nil && (row == nil || row.isNew) {
+			recorded[i] = Recorded{Result: enrollment.NotNew}
+			continue
+		}
 		if _, ok := heartbeat.Register(); !ok && (row == nil || row.isNew) {
 			recorded[i] = Recorded{Result: enrollment.NotRegistered}
 			continue
@@ -181,7 +185,7 @@ func insertUnknown(ctx context.Context, tx *sqldb.Tx, part []enrollment.Heartbea
 	for _, heartbeat := range part {
 		key := heartbeat.Name.Key
 		claim, ok := heartbeat.Register()
-		if rows[key] != nil || !ok {
+		if rows[key] != nil || !ok || heartbeat.OnlyKnown != nil {
 			continue
 		}
 		if unknown[key] == nil {

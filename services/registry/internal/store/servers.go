@@ -11,6 +11,7 @@ import (
 
 	"github.com/commandcenter/fleet/services/internal/spelling"
 	"github.com/commandcenter/fleet/services/internal/sqldb"
+	"github.com/commandcenter/fleet/services/internal/textrule"
 )
 
 // Server is one row of TblServer.
@@ -167,6 +168,9 @@ func (s *Store) createServer(ctx context.Context, tx *sqldb.Tx, server Server) (
 	if len(existing) > 0 {
 		return Server{}, &NameTakenError{Kind: "server", Name: existing[0].Name}
 	}
+	if err := textrule.Name(server.Name); err != nil {
+		return Server{}, &NewNameError{Name: server.Name, Rule: err}
+	}
 	columns := []string{"Name", "Url", "Type", "Active", "Online"}
 	values := []any{
 		named("p0", server.Name), named("p1", server.URL), named("p2", server.Type),
@@ -269,6 +273,9 @@ func (c ServerChange) apply(server *Server) {
 func allowRename(ctx context.Context, tx *sqldb.Tx, current, next Server) error {
 	if current.Name == next.Name {
 		return nil
+	}
+	if err := textrule.Name(next.Name); err != nil {
+		return &NewNameError{Name: next.Name, Rule: err}
 	}
 	if current.Agent != "" && !spelling.Same(current.Name, next.Name) {
 		return &NameMismatchError{Agent: current.Agent, Server: next.Name}

@@ -506,9 +506,12 @@ func (CommandState) EnumDescriptor() ([]byte, []int) {
 // Heartbeat is what an agent says about itself, every 30 s by default.
 type Heartbeat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The agent's identity; compared case-insensitively. 1 to 128 characters, no control characters. Set by the agent.
+	// The agent's identity; compared case-insensitively, without the blanks around it. 1 to 128 characters, those blanks included; no control
+	// characters. A new name holds no format characters or others that are not seen, no blanks but plain ones, and more than dots. Commands
+	// are addressed to the agent in this spelling, the blanks around it included. Set by the agent.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Host name of the machine, as the operating system gives it. At most 255 characters.
+	// Host name of the machine, as the operating system gives it. At most 255 characters. In this and in the texts below a new agent holds no
+	// control or format characters; of an agent that is known each of them is replaced by U+FFFD.
 	Hostname string `protobuf:"bytes,2,opt,name=hostname,proto3" json:"hostname,omitempty"`
 	// Version of the agent's software, free text. At most 64 characters.
 	AgentVersion string `protobuf:"bytes,3,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`

@@ -234,7 +234,10 @@ type AddressableAgent struct {
 	AgentVersion string `protobuf:"bytes,7,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
 	// What the availability service makes of the linked server. Absent when unlinked, when that service did not answer, or where none is
 	// configured.
-	Availability  *v11.ServerAvailability `protobuf:"bytes,8,opt,name=availability,proto3" json:"availability,omitempty"`
+	Availability *v11.ServerAvailability `protobuf:"bytes,8,opt,name=availability,proto3" json:"availability,omitempty"`
+	// For people: what of the agent looks otherwise than it is, such as a name with a character that is not seen. Empty: nothing. Set by the
+	// registry.
+	Problems      []string `protobuf:"bytes,9,rep,name=problems,proto3" json:"problems,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -321,6 +324,13 @@ func (x *AddressableAgent) GetAgentVersion() string {
 func (x *AddressableAgent) GetAvailability() *v11.ServerAvailability {
 	if x != nil {
 		return x.Availability
+	}
+	return nil
+}
+
+func (x *AddressableAgent) GetProblems() []string {
+	if x != nil {
+		return x.Problems
 	}
 	return nil
 }
@@ -2387,7 +2397,7 @@ const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"\x81\x01\n" +
 	"\x12ListAgentsResponse\x12C\n" +
 	"\x06agents\x18\x01 \x03(\v2+.commandcenter.operator.v1.AddressableAgentR\x06agents\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x9b\x03\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb7\x03\n" +
 	"\x10AddressableAgent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12B\n" +
@@ -2396,7 +2406,8 @@ const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"\rheartbeat_age\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\fheartbeatAge\x12=\n" +
 	"\x06server\x18\x06 \x01(\v2%.commandcenter.registry.v1.ServerLinkR\x06server\x12#\n" +
 	"\ragent_version\x18\a \x01(\tR\fagentVersion\x12U\n" +
-	"\favailability\x18\b \x01(\v21.commandcenter.availability.v1.ServerAvailabilityR\favailability\"I\n" +
+	"\favailability\x18\b \x01(\v21.commandcenter.availability.v1.ServerAvailabilityR\favailability\x12\x1a\n" +
+	"\bproblems\x18\t \x03(\tR\bproblems\"I\n" +
 	"\x0fGetRouteRequest\x12 \n" +
 	"\x05agent\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x05agent\x12\x14\n" +

@@ -411,7 +411,7 @@ type Agent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The agent's identity, in its first spelling; compared case-insensitively.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// The spelling the agent last reported; messages to it are addressed so.
+	// The spelling the agent last reported, with the blanks around it if there are any; messages to it are addressed so.
 	ReportedName string `protobuf:"bytes,2,opt,name=reported_name,json=reportedName,proto3" json:"reported_name,omitempty"`
 	// Host name it last reported.
 	Hostname string `protobuf:"bytes,3,opt,name=hostname,proto3" json:"hostname,omitempty"`
@@ -465,6 +465,9 @@ type Agent struct {
 	Claimable bool `protobuf:"varint,27,opt,name=claimable,proto3" json:"claimable,omitempty"`
 	// Name of its affinity group; empty: none.
 	AffinityGroup string `protobuf:"bytes,28,opt,name=affinity_group,json=affinityGroup,proto3" json:"affinity_group,omitempty"`
+	// For people: what looks otherwise than it is, each with its field. A name that would be refused for a new agent, with the code point;
+	// a text that held characters which are not shown, each replaced by U+FFFD. Empty: nothing. Set by the registry at the read.
+	Problems      []string `protobuf:"bytes,29,rep,name=problems,proto3" json:"problems,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -695,6 +698,13 @@ func (x *Agent) GetAffinityGroup() string {
 	return ""
 }
 
+func (x *Agent) GetProblems() []string {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
 // IngestHealth says whether our own ears work on one path.
 type IngestHealth struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -919,7 +929,7 @@ type Server struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// TblServer.ServerKey.
 	ServerKey int64 `protobuf:"varint,1,opt,name=server_key,json=serverKey,proto3" json:"server_key,omitempty"`
-	// Name; compared with the database's own collation.
+	// Name; compared as agents' names are, whatever the database's collation.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	// URL customers' traffic is routed to.
 	Url string `protobuf:"bytes,3,opt,name=url,proto3" json:"url,omitempty"`
@@ -932,7 +942,9 @@ type Server struct {
 	// Hash of name, url, type and active. Opaque.
 	Etag string `protobuf:"bytes,7,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Name of the agent linked to it; empty when none.
-	Agent         string `protobuf:"bytes,8,opt,name=agent,proto3" json:"agent,omitempty"`
+	Agent string `protobuf:"bytes,8,opt,name=agent,proto3" json:"agent,omitempty"`
+	// For people: a name that would be refused for a new server, with the code point. Empty: nothing. Set by the registry at the read.
+	Problems      []string `protobuf:"bytes,9,rep,name=problems,proto3" json:"problems,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1023,6 +1035,13 @@ func (x *Server) GetAgent() string {
 	return ""
 }
 
+func (x *Server) GetProblems() []string {
+	if x != nil {
+		return x.Problems
+	}
+	return nil
+}
+
 var File_commandcenter_registry_v1_agent_proto protoreflect.FileDescriptor
 
 const file_commandcenter_registry_v1_agent_proto_rawDesc = "" +
@@ -1042,8 +1061,7 @@ const file_commandcenter_registry_v1_agent_proto_rawDesc = "" +
 	"\x03url\x18\x03 \x01(\tR\x03url\x12\x18\n" +
 	"\amissing\x18\x04 \x01(\bR\amissing\x12\x16\n" +
 	"\x06active\x18\x05 \x01(\bR\x06active\x12\x16\n" +
-	"\x06online\x18\x06 \x01(\bR\x06online\"\xfd\n" +
-	"\n" +
+	"\x06online\x18\x06 \x01(\bR\x06online\"\x99\v\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12#\n" +
 	"\rreported_name\x18\x02 \x01(\tR\freportedName\x12\x1a\n" +
@@ -1077,7 +1095,8 @@ const file_commandcenter_registry_v1_agent_proto_rawDesc = "" +
 	"\x11iis_binding_count\x18\x19 \x01(\x05R\x0fiisBindingCount\x12\x1b\n" +
 	"\thas_token\x18\x1a \x01(\bR\bhasToken\x12\x1c\n" +
 	"\tclaimable\x18\x1b \x01(\bR\tclaimable\x12%\n" +
-	"\x0eaffinity_group\x18\x1c \x01(\tR\raffinityGroup\"\x86\x02\n" +
+	"\x0eaffinity_group\x18\x1c \x01(\tR\raffinityGroup\x12\x1a\n" +
+	"\bproblems\x18\x1d \x03(\tR\bproblems\"\x86\x02\n" +
 	"\fIngestHealth\x12<\n" +
 	"\x04path\x18\x01 \x01(\x0e2(.commandcenter.registry.v1.HeartbeatPathR\x04path\x12\x18\n" +
 	"\ahealthy\x18\x02 \x01(\bR\ahealthy\x12?\n" +
@@ -1093,7 +1112,7 @@ const file_commandcenter_registry_v1_agent_proto_rawDesc = "" +
 	"\aoffered\x18\x02 \x01(\bR\aoffered\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05sites\x18\x04 \x03(\tR\x05sites\x12>\n" +
-	"\bbindings\x18\x05 \x03(\v2\".commandcenter.agent.v1.IisBindingR\bbindings\"\xbb\x01\n" +
+	"\bbindings\x18\x05 \x03(\v2\".commandcenter.agent.v1.IisBindingR\bbindings\"\xd7\x01\n" +
 	"\x06Server\x12\x1d\n" +
 	"\n" +
 	"server_key\x18\x01 \x01(\x03R\tserverKey\x12\x12\n" +
@@ -1103,7 +1122,8 @@ const file_commandcenter_registry_v1_agent_proto_rawDesc = "" +
 	"\x06active\x18\x05 \x01(\bR\x06active\x12\x16\n" +
 	"\x06online\x18\x06 \x01(\bR\x06online\x12\x12\n" +
 	"\x04etag\x18\a \x01(\tR\x04etag\x12\x14\n" +
-	"\x05agent\x18\b \x01(\tR\x05agent*\x99\x01\n" +
+	"\x05agent\x18\b \x01(\tR\x05agent\x12\x1a\n" +
+	"\bproblems\x18\t \x03(\tR\bproblems*\x99\x01\n" +
 	"\x11RegistrationState\x12\"\n" +
 	"\x1eREGISTRATION_STATE_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aREGISTRATION_STATE_PENDING\x10\x01\x12\x1f\n" +
