@@ -214,7 +214,7 @@ func TestI6_RestartsWithALateMessageEachAreNoConflict(t *testing.T) {
 	})
 }
 
-// What is remembered of one agent is bounded, whoever speaks under its name.
+// What is remembered of one agent is bounded, however many speak under its name.
 func TestWhatIsRememberedOfBootsIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var contact Contact
