@@ -8,7 +8,7 @@ MODULES  := proto servicebus-emulator services/internal services/registry servic
 PACKAGES := $(addsuffix /...,$(addprefix ./,$(MODULES)))
 BIN      := $(CURDIR)/.bin
 
-.PHONY: help run demo test invariants lint generate bench chaos chaos-proof check build build-each vet race generated tidy
+.PHONY: help run demo test invariants lint generate zones bench chaos chaos-proof check build build-each vet race generated tidy
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -32,6 +32,10 @@ lint: $(BIN)/golangci-lint ## Lint each module, with the dependency rules
 
 generate: ## Generate proto/gen from the proto files
 	@./proto/generate.sh
+
+zones: ## Take over the time-zone database of the Go release that runs this; say its version in the package
+	@cp "$$(go env GOROOT)/lib/time/zoneinfo.zip" services/availability/internal/windows/zoneinfo/
+	@grep -h '^DATA=' "$$(go env GOROOT)/lib/time/update.bash"
 
 bench: ## Measure, print the table beside its targets and baselines, write out/bench.json; ARGS="-only sweeps"
 	@go build -o out/bin/ ./deploy/cmd/bench ./deploy/cmd/local ./servicebus-emulator/cmd/servicebus-emulator ./services/registry/cmd/registry ./services/heartbeat/cmd/heartbeat ./services/availability/cmd/availability ./services/operator-gateway/cmd/operator-gateway

@@ -37,6 +37,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblAvailabilityPath TO commandcenter
 GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblAvailabilityState TO commandcenter_availability;
 GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblMaintenanceSwitch TO commandcenter_availability;
 GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblMaintenanceWindow TO commandcenter_availability;
+GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblMaintenanceKey TO commandcenter_availability;
 GRANT SELECT ON dbo.availability_schema_version TO commandcenter_availability;
 
 -- What mode own needs besides.

@@ -49,6 +49,10 @@ var availabilityRoutes = []struct {
 		"PUT", maintenance, `{"reason":"patching","endAt":"2030-01-01T00:00:00Z"}`, "m-0", `{"server":"bm-01","etag":"m-0","reason":"patching","endAt":"2030-01-01T00:00:00Z","actor":"local"}`, `"changedBy":"local"`,
 		`"set maintenance of server" agent="" server=bm-01`,
 	},
+	{
+		"PUT", maintenance, `{"reason":"patching","duration":"7200s"}`, "m-0", `{"server":"bm-01","etag":"m-0","reason":"patching","actor":"local","duration":"7200s"}`, `"changedBy":"local"`,
+		`"set maintenance of server" agent="" server=bm-01`,
+	},
 	{"DELETE", maintenance, "", "m-0", `{"server":"bm-01","etag":"m-0","actor":"local"}`, `"on":false`, `"clear maintenance of server" agent="" server=bm-01`},
 	{"GET", windows, "", "", `{"server":"bm-01"}`, `{"windows":[{"id":"7"`, ""},
 	{
@@ -88,6 +92,24 @@ func TestEachAvailabilityRoute(t *testing.T) {
 				t.Errorf("audited as %s", g.log)
 			}
 		})
+	}
+}
+
+// Who posts a window a second time, since the first answer was lost, names it by the same key.
+func TestAWindowsIdempotencyKeyIsPassedOn(t *testing.T) {
+	const key = "6f1d1c5e-0000-4000-8000-000000000001"
+	availability := startAvailability(t)
+	g := startGateway(t, startRegistry(t), withAvailability(availability))
+	body := `{"reason":"nightly",` + recurring + `}`
+	if answered := g.do("POST", windows, body, "Idempotency-Key", key); answered.status != 200 {
+		t.Fatalf("%d %s", answered.status, answered.body)
+	}
+	asked, _ := availability.last().(*availabilityv1.CreateMaintenanceWindowRequest)
+	if asked.GetIdempotencyKey() != key {
+		t.Errorf("asks %v", asked)
+	}
+	if answered := g.do("POST", windows, body, "Idempotency-Key", "night"); answered.status != 400 || !strings.Contains(answered.body, `"pointer":"#/Idempotency-Key"`) {
+		t.Errorf("%d %s", answered.status, answered.body)
 	}
 }
 

@@ -43,6 +43,7 @@ NOT_CLAIMABLE FailedPrecondition 409
 NAME_MISMATCH          FailedPrecondition 409
 SERVER_AMBIGUOUS       FailedPrecondition 409
 TOO_MANY_WINDOWS       FailedPrecondition 409
+IDEMPOTENCY_KEY_REUSED FailedPrecondition 409
 NOTHING_BRAKED FailedPrecondition 409
 IN_USE                 FailedPrecondition 409
 IDENTITY_CONFLICT      FailedPrecondition 409

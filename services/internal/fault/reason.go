@@ -36,6 +36,7 @@ const (
 	NameMismatch            Reason = "NAME_MISMATCH"
 	ServerAmbiguous         Reason = "SERVER_AMBIGUOUS"
 	TooManyWindows          Reason = "TOO_MANY_WINDOWS"
+	IdempotencyKeyReused    Reason = "IDEMPOTENCY_KEY_REUSED"
 	NothingBraked           Reason = "NOTHING_BRAKED"
 	InUse                   Reason = "IN_USE"
 	IdentityConflict        Reason = "IDENTITY_CONFLICT"
@@ -93,6 +94,7 @@ var table = []row{
 	{NameMismatch, codes.FailedPrecondition, http.StatusConflict, "The names of agent and server differ", false},
 	{ServerAmbiguous, codes.FailedPrecondition, http.StatusConflict, "Several servers have that name", false},
 	{TooManyWindows, codes.FailedPrecondition, http.StatusConflict, "The server has too many maintenance windows", false},
+	{IdempotencyKeyReused, codes.FailedPrecondition, http.StatusConflict, "Another request had that Idempotency-Key", false},
 	{NothingBraked, codes.FailedPrecondition, http.StatusConflict, "The brake holds nobody", false},
 	{InUse, codes.FailedPrecondition, http.StatusConflict, "It is in use", false},
 	{IdentityConflict, codes.FailedPrecondition, http.StatusConflict, "Two machines use the agent's name", false},

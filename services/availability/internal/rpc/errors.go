@@ -35,6 +35,8 @@ func refusal(err error, end string) *fault.Error {
 		past          *store.PastError
 		tooMany       *store.TooManyError
 		noWindow      *store.WindowNotFoundError
+		keyReused     *store.KeyReusedError
+		madeAndGone   *store.MadeAndGoneError
 	)
 	switch {
 	case errors.As(err, &known):
@@ -55,6 +57,10 @@ func refusal(err error, end string) *fault.Error {
 		return fault.New(fault.TooManyWindows, "%v; nothing was changed", tooMany)
 	case errors.Is(err, store.ErrNothingBraked):
 		return fault.New(fault.NothingBraked, "%v; nothing was changed. Hold keeps the next one", store.ErrNothingBraked)
+	case errors.As(err, &keyReused):
+		return fault.New(fault.IdempotencyKeyReused, "%v; nothing was changed. Use a new key for each window", keyReused)
+	case errors.As(err, &madeAndGone):
+		return fault.New(fault.WindowNotFound, "%v; nothing was changed. Use a new key to make it again", madeAndGone)
 	case errors.As(err, &noWindow):
 		return fault.New(fault.WindowNotFound, "%v; nothing was changed", noWindow)
 	}
@@ -82,7 +88,7 @@ func failure(err error) *fault.Error {
 // pointers are the fields of a request that a window's fields come from.
 var (
 	onceFields  = map[string]string{"start": "/rule/startAt", "end": "/rule/endAt"}
-	recurFields = map[string]string{"start": "/rule/start", "zone": "/rule/zone", "rule": "/rule/rule", "duration": "/rule/duration"}
+	recurFields = map[string]string{"start": "/rule/start", "zone": "/rule/zone", "rule": "/rule/rule", "duration": "/rule/duration", "ends": "/rule/ends"}
 )
 
 // ruleError points at the field of the request that a window's rule refuses.

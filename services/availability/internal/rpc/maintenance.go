@@ -27,11 +27,11 @@ func (a *Availability) SetMaintenance(ctx context.Context, request *availability
 	if err != nil {
 		return nil, err
 	}
-	endAt, err := optionalInstant("/endAt", request.GetEndAt())
+	end, err := parseEnd(request)
 	if err != nil {
 		return nil, err
 	}
-	server, planned, now, err := a.store.SetSwitch(ctx, request.GetServer(), request.GetEtag(), true, reason, endAt, request.GetActor())
+	server, planned, now, err := a.store.SetSwitch(ctx, request.GetServer(), request.GetEtag(), true, reason, end, request.GetActor())
 	if err != nil {
 		return nil, mapped(err, "/endAt")
 	}
@@ -40,11 +40,30 @@ func (a *Availability) SetMaintenance(ctx context.Context, request *availability
 
 // ClearMaintenance turns a server's switch off.
 func (a *Availability) ClearMaintenance(ctx context.Context, request *availabilityv1.ClearMaintenanceRequest) (*availabilityv1.ClearMaintenanceResponse, error) {
-	server, planned, now, err := a.store.SetSwitch(ctx, request.GetServer(), request.GetEtag(), false, "", time.Time{}, request.GetActor())
+	server, planned, now, err := a.store.SetSwitch(ctx, request.GetServer(), request.GetEtag(), false, "", store.End{}, request.GetActor())
 	if err != nil {
 		return nil, mapped(err, "")
 	}
 	return &availabilityv1.ClearMaintenanceResponse{Maintenance: maintenanceMessage(server, planned, now)}, nil
+}
+
+// maxSwitchDuration bounds the time after which a switch that was turned on ends by itself.
+const maxSwitchDuration = 366 * 24 * time.Hour
+
+// parseEnd reads when the switch ends by itself.
+func parseEnd(request *availabilityv1.SetMaintenanceRequest) (store.End, error) {
+	if request.GetDuration() == nil {
+		endAt, err := optionalInstant("/endAt", request.GetEndAt())
+		return store.End{At: endAt}, err
+	}
+	if request.GetEndAt() != nil {
+		return store.End{}, fault.Invalid("/duration", "cannot be combined with endAt: give one of them")
+	}
+	lasts := request.GetDuration().AsDuration()
+	if request.GetDuration().CheckValid() != nil || lasts < time.Millisecond || lasts > maxSwitchDuration {
+		return store.End{}, fault.Invalid("/duration", "must be at least a millisecond and at most 366 days")
+	}
+	return store.End{In: lasts}, nil
 }
 
 // parseReason wants words, and not only blanks.

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	availabilityv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/availability/v1"
@@ -46,6 +47,19 @@ func TestTheSwitchIsTurnedOnAndOff(t *testing.T) {
 	}
 }
 
+func TestTheSwitchEndsAfterADuration(t *testing.T) {
+	s := serve(t, "BM-1")
+	etag := s.maintenance(t, "BM-1").GetManual().GetEtag()
+	on, err := s.SetMaintenance(t.Context(), &availabilityv1.SetMaintenanceRequest{Server: "BM-1", Etag: etag, Reason: "r", Actor: "a", Duration: durationpb.New(2 * time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	turned := on.GetMaintenance().GetManual()
+	if lasts := turned.GetEndAt().AsTime().Sub(turned.GetChangedAt().AsTime()); (lasts - 2*time.Hour).Abs() > time.Minute {
+		t.Errorf("it ends after %s", lasts)
+	}
+}
+
 func TestI14_OfTwoTurnsOfASwitchOneIsTold(t *testing.T) {
 	s := serve(t, "BM-1")
 	seen := s.maintenance(t, "BM-1").GetManual().GetEtag()
@@ -84,6 +98,17 @@ func TestI17_ASwitchIsRefusedByField(t *testing.T) {
 		request.Etag = etag
 		_, err := s.SetMaintenance(t.Context(), request)
 		invalid(t, err, pointer, "")
+	}
+	for says, request := range map[string]*availabilityv1.SetMaintenanceRequest{
+		"cannot be combined":   {EndAt: timestamppb.New(time.Now().Add(time.Hour)), Duration: durationpb.New(time.Hour)},
+		"at least a milli":     {Duration: &durationpb.Duration{}},
+		"at most 366 days":     {Duration: durationpb.New(maxSwitchDuration + 1)},
+		"must be at least a m": {Duration: &durationpb.Duration{Seconds: 1 << 60}},
+		"must be at least a ":  {Duration: durationpb.New(-time.Hour)},
+	} {
+		request.Server, request.Etag, request.Reason, request.Actor = "BM-1", etag, "r", "a"
+		_, err := s.SetMaintenance(t.Context(), request)
+		invalid(t, err, "/duration", says)
 	}
 	_, err := s.SetMaintenance(t.Context(), &availabilityv1.SetMaintenanceRequest{Server: "BM-1", Etag: etag, Reason: "r", Actor: "a", EndAt: &timestamppb.Timestamp{Seconds: 1 << 60}})
 	invalid(t, err, "/endAt", "must be an instant")

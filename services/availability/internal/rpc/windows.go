@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -41,11 +42,28 @@ func (a *Availability) CreateMaintenanceWindow(ctx context.Context, request *ava
 	}
 	planned.Reason = reason
 	planned.LastEndAt, _ = rule.LastEnd()
-	added, now, err := a.store.AddWindow(ctx, request.GetServer(), planned, request.GetActor())
+	key, err := parseKey(request.GetIdempotencyKey())
+	if err != nil {
+		return nil, err
+	}
+	added, now, err := a.store.AddWindow(ctx, request.GetServer(), planned, request.GetActor(), key)
 	if err != nil {
 		return nil, mapped(err, endOf(planned))
 	}
 	return &availabilityv1.CreateMaintenanceWindowResponse{Window: windowMessage(added, now)}, nil
+}
+
+// parseKey reads the key of a request; empty: none.
+func parseKey(text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	// uuid also parses forms with braces or a prefix, which differ for one id.
+	id, err := uuid.Parse(text)
+	if err != nil || len(text) != len(id.String()) {
+		return "", fault.Invalid("/idempotencyKey", "must be a UUID, is %q", text)
+	}
+	return id.String(), nil
 }
 
 // endOf points at the field that ends a window.
@@ -80,15 +98,15 @@ func (a *Availability) DeleteMaintenanceWindow(ctx context.Context, request *ava
 // parseRule reads when a window is: as it is stored, to the millisecond, and as it occurs.
 func parseRule(rule *availabilityv1.WindowRule) (store.Window, windows.Window, error) {
 	oneOff := rule.GetStartAt() != nil || rule.GetEndAt() != nil
-	recurring := rule.GetStart() != "" || rule.GetZone() != "" || rule.GetRule() != "" || rule.GetDuration() != nil
+	recurring := rule.GetStart() != "" || rule.GetZone() != "" || rule.GetRule() != "" || rule.GetDuration() != nil || rule.GetEnds() != ""
 	parse, fields := parseOnce, onceFields
 	switch {
 	case oneOff && recurring:
-		return store.Window{}, windows.Window{}, fault.Invalid("/rule", "is both: give startAt and endAt for a one-off window, or start, zone, rule and duration for a recurring one")
+		return store.Window{}, windows.Window{}, fault.Invalid("/rule", "is both: give startAt and endAt for a one-off window, or start, zone, rule, and duration or ends, for a recurring one")
 	case recurring:
 		parse, fields = parseRecurring, recurFields
 	case !oneOff:
-		return store.Window{}, windows.Window{}, fault.Invalid("/rule", "is empty: give startAt and endAt for a one-off window, or start, zone, rule and duration for a recurring one")
+		return store.Window{}, windows.Window{}, fault.Invalid("/rule", "is empty: give startAt and endAt for a one-off window, or start, zone, rule, and duration or ends, for a recurring one")
 	}
 	planned, err := parse(rule)
 	if err != nil {
@@ -119,21 +137,22 @@ func parseRecurring(rule *availabilityv1.WindowRule) (store.Window, error) {
 		return store.Window{}, fault.Invalid("/rule/rule", "is required for a recurring window, such as FREQ=WEEKLY;BYDAY=SU")
 	}
 	return store.Window{
-		Start: rule.GetStart(), Zone: rule.GetZone(), Rule: rule.GetRule(), Duration: rule.GetDuration().AsDuration().Truncate(time.Millisecond),
+		Start: rule.GetStart(), Zone: rule.GetZone(), Rule: windows.TrimRule(rule.GetRule()), Ends: rule.GetEnds(),
+		Duration: rule.GetDuration().AsDuration().Truncate(time.Millisecond),
 	}, nil
 }
 
 func windowMessage(w store.Window, now time.Time) *availabilityv1.MaintenanceWindow {
 	message := &availabilityv1.MaintenanceWindow{
 		Id: w.ID, Reason: w.Reason, CreatedBy: w.CreatedBy, CreatedAt: instant(w.CreatedAt),
-		Rule: &availabilityv1.WindowRule{StartAt: instant(w.StartAt), EndAt: instant(w.EndAt), Start: w.Start, Zone: w.Zone, Rule: w.Rule},
+		Rule: &availabilityv1.WindowRule{StartAt: instant(w.StartAt), EndAt: instant(w.EndAt), Start: w.Start, Zone: w.Zone, Rule: w.Rule, Ends: w.Ends},
 	}
 	if w.Duration != 0 {
 		message.Rule.Duration = durationpb.New(w.Duration)
 	}
 	rule, err := w.Window()
 	if err != nil { // it was understood when it was stored; zones come and go
-		message.Problem = "is no longer understood, and never occurs: " + err.Error() + "; delete it, and make it anew"
+		message.Problem = "is no longer understood, and never occurs: " + err.Error() + "; delete it, and make it again"
 		return message
 	}
 	_, message.Active = rule.Covering(now)
@@ -151,6 +170,7 @@ func occurrenceMessages(rule windows.Window, now time.Time) []*availabilityv1.Oc
 	for _, o := range append(next, rule.Occurrences(now, shownOccurrences-len(next))...) {
 		messages = append(messages, &availabilityv1.Occurrence{
 			StartAt: instant(o.Start), EndAt: instant(o.End), StartLocal: o.Start.Format(time.RFC3339Nano), EndLocal: o.End.Format(time.RFC3339Nano),
+			Duration: durationpb.New(o.Elapsed()), WallDuration: durationpb.New(o.ByWall()),
 		})
 	}
 	return messages

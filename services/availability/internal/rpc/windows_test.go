@@ -98,7 +98,7 @@ func TestAWindowThatIsNoLongerUnderstoodIsShownSo(t *testing.T) {
 	}
 	got := s.maintenance(t, "BM-1")
 	broken, well := got.GetWindows()[0], got.GetWindows()[1]
-	if want := "is no longer understood, and never occurs: zone: must be an IANA time zone, such as Europe/Amsterdam or UTC; delete it, and make it anew"; broken.GetProblem() != want {
+	if want := "is no longer understood, and never occurs: zone: must be an IANA time zone as that database spells it, such as Europe/Amsterdam or UTC; delete it, and make it again"; broken.GetProblem() != want {
 		t.Errorf("says %q", broken.GetProblem())
 	}
 	if broken.GetActive() || len(broken.GetOccurrences()) != 0 || broken.GetRule().GetZone() != "Mars/Olympus" {
@@ -146,6 +146,59 @@ func TestAPreviewShowsTheNextFiveInZoneAndUTC(t *testing.T) {
 	refused(t, err, fault.ServerNotFound, "BM-9")
 }
 
+// For who plans "until six" the end is six, and the preview says how long that is when the clocks are changed.
+func TestAPreviewShowsTheEndByTheWallAndWhatElapses(t *testing.T) {
+	s := serve(t, "BM-1")
+	// 2097-03-31 is the Sunday on which Amsterdam's clocks go from 02:00 to 03:00, by the rule known today.
+	night := &availabilityv1.WindowRule{Start: "2097-03-30T00:00", Zone: "Europe/Amsterdam", Rule: "RRULE:FREQ=DAILY;COUNT=2", Ends: "06:00"}
+	preview, err := s.PreviewMaintenanceWindow(t.Context(), &availabilityv1.PreviewMaintenanceWindowRequest{Server: "BM-1", Rule: night})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := s.create(t, "BM-1", night)
+	if err != nil || made.GetRule().GetEnds() != "06:00" || made.GetRule().GetDuration() != nil || made.GetRule().GetRule() != "FREQ=DAILY;COUNT=2" {
+		t.Fatal(made, err)
+	}
+	for _, shown := range [][]*availabilityv1.Occurrence{preview.GetOccurrences(), s.windows(t, "BM-1")[0].GetOccurrences()} {
+		var got []string
+		for _, o := range shown {
+			got = append(got, fmt.Sprint(o.GetEndLocal(), " ", o.GetDuration().AsDuration(), " ", o.GetWallDuration().AsDuration()))
+		}
+		if want := "[2097-03-30T06:00:00+01:00 6h0m0s 6h0m0s 2097-03-31T06:00:00+02:00 5h0m0s 6h0m0s]"; fmt.Sprint(got) != want {
+			t.Errorf("%s\nwant\n%s", got, want)
+		}
+	}
+}
+
+func TestAWindowIsMadeOnceUnderAnIdempotencyKey(t *testing.T) {
+	s := serve(t, "BM-1")
+	request := &availabilityv1.CreateMaintenanceWindowRequest{
+		Server: "BM-1", Rule: recurring("2097-01-01T22:00", "UTC", "FREQ=DAILY", time.Hour), Reason: "patches", Actor: "alice", IdempotencyKey: "6F1D1C5E-0000-4000-8000-000000000001",
+	}
+	first, err := s.CreateMaintenanceWindow(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.IdempotencyKey = "6f1d1c5e-0000-4000-8000-000000000001"
+	if again, err := s.CreateMaintenanceWindow(t.Context(), request); err != nil || !proto.Equal(again, first) || len(s.windows(t, "BM-1")) != 1 {
+		t.Errorf("%v\nis not\n%v: %v", again, first, err)
+	}
+	request.Reason = "others"
+	_, err = s.CreateMaintenanceWindow(t.Context(), request)
+	refused(t, err, fault.IdempotencyKeyReused, "nothing was changed")
+	request.Reason = "patches"
+	if _, err := s.DeleteMaintenanceWindow(t.Context(), &availabilityv1.DeleteMaintenanceWindowRequest{Server: "BM-1", Id: first.GetWindow().GetId(), Actor: "alice"}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.CreateMaintenanceWindow(t.Context(), request)
+	refused(t, err, fault.WindowNotFound, "deleted since")
+	for _, key := range []string{"night", "6f1d1c5e000040008000000000000001"} {
+		request.IdempotencyKey = key
+		_, err = s.CreateMaintenanceWindow(t.Context(), request)
+		invalid(t, err, "/idempotencyKey", "UUID")
+	}
+}
+
 func TestI17_AWindowIsRefusedByField(t *testing.T) {
 	s := serve(t, "BM-1")
 	s.run(t, `INSERT INTO TblServer (Name, Type) VALUES ('Web', 'Other')`)
@@ -174,6 +227,11 @@ func TestI17_AWindowIsRefusedByField(t *testing.T) {
 		"unsupported rule":         {recurring(start, zone, "FREQ=YEARLY", time.Hour), "/rule/rule", "FREQ"},
 		"never":                    {recurring(start, zone, "FREQ=DAILY;UNTIL=20200101", time.Hour), "/rule/rule", "never occurs"},
 		"past recurrence":          {recurring("2026-01-01T02:30", zone, "FREQ=DAILY;COUNT=3", time.Hour), "/rule/rule", "must lie ahead"},
+		"the host's zone":          {recurring(start, "localtime", rule, time.Hour), "/rule/zone", "IANA"},
+		"zone with leap seconds":   {recurring(start, "right/UTC", rule, time.Hour), "/rule/zone", "IANA"},
+		"end and duration":         {&availabilityv1.WindowRule{Start: start, Zone: zone, Rule: rule, Ends: "06:00", Duration: durationpb.New(time.Hour)}, "/rule/ends", "cannot be combined"},
+		"no clock":                 {&availabilityv1.WindowRule{Start: start, Zone: zone, Rule: rule, Ends: "six"}, "/rule/ends", "06:00"},
+		"only an end":              {&availabilityv1.WindowRule{Ends: "06:00"}, "/rule/rule", "is required"},
 		"no duration":              {&availabilityv1.WindowRule{Start: start, Zone: zone, Rule: rule}, "/rule/duration", "over 0"},
 		"duration of a nanosecond": {recurring(start, zone, rule, 1), "/rule/duration", "over 0"},
 		"long duration":            {recurring(start, zone, rule, windows.MaxDuration+time.Millisecond), "/rule/duration", "7 days"},

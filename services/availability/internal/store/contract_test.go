@@ -256,15 +256,15 @@ func TestFleetIsWhatIsJudged(t *testing.T) {
 	d.run(t, "INSERT INTO TblServer (Name, Active, Online) VALUES ('N-1', 1, 1)")
 	acts := fleet(t, d.Store).Acts
 	for i, name := range []string{"BM-1", "BM-1", "BM-2"} {
-		if _, _, err := d.AddWindow(t.Context(), name, store.Window{StartAt: at(i), EndAt: at(100_000), Reason: "r"}, "me"); err != nil {
+		if _, _, err := d.AddWindow(t.Context(), name, store.Window{StartAt: at(i), EndAt: at(100_000), Reason: "r"}, "me", ""); err != nil {
 			t.Fatal(err)
 		}
 	}
 	d.run(t, fmt.Sprintf("UPDATE TblMaintenanceWindow SET ServerKey = %d WHERE ServerKey = %d", other, keys[1]))
-	if _, _, err := d.AddWindow(t.Context(), "BM-3", store.Window{Start: "2026-03-29T02:30", Zone: "Europe/Amsterdam", Rule: "FREQ=DAILY", Duration: 90 * time.Minute, Reason: "nightly"}, "me"); err != nil {
+	if _, _, err := d.AddWindow(t.Context(), "BM-3", store.Window{Start: "2026-03-29T02:30", Zone: "Europe/Amsterdam", Rule: "FREQ=DAILY", Duration: 90 * time.Minute, Reason: "nightly"}, "me", ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, _, err := d.SetSwitch(t.Context(), "BM-2", "0", true, "why", at(100_000), "me"); err != nil {
+	if _, _, _, err := d.SetSwitch(t.Context(), "BM-2", "0", true, "why", store.End{At: at(100_000)}, "me"); err != nil {
 		t.Fatal(err)
 	}
 	d.run(t, "UPDATE TblMaintenanceWindow SET LastEndAt = '2000-01-01T00:00:00.000Z' WHERE WindowKey = (SELECT MIN(WindowKey) FROM TblMaintenanceWindow)")

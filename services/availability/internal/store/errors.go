@@ -75,3 +75,20 @@ type WindowNotFoundError struct {
 func (e *WindowNotFoundError) Error() string {
 	return fmt.Sprintf("server %q has no maintenance window %d", e.Server, e.ID)
 }
+
+// KeyReusedError says that another window was asked for under the key.
+type KeyReusedError struct{ Key string }
+
+func (e *KeyReusedError) Error() string {
+	return fmt.Sprintf("another request was made under the Idempotency-Key %s", e.Key)
+}
+
+// MadeAndGoneError says that the window that was made under the key does not exist any more.
+type MadeAndGoneError struct {
+	Key string
+	ID  int64
+}
+
+func (e *MadeAndGoneError) Error() string {
+	return fmt.Sprintf("window %d was made under the Idempotency-Key %s, and deleted since", e.ID, e.Key)
+}

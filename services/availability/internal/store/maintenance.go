@@ -21,13 +21,14 @@ func (s Switch) OnAt(at time.Time) bool {
 	return s.On && (s.EndAt.IsZero() || at.Before(s.EndAt))
 }
 
-// Window is one stored maintenance window: one-off with StartAt and EndAt, or recurring with the four others.
+// Window is one stored maintenance window: one-off with StartAt and EndAt, or recurring with Start, Zone, Rule, and one of Duration and Ends.
 type Window struct {
 	ID                int64
 	ServerKey         int64
 	StartAt, EndAt    time.Time
 	Start, Zone, Rule string
 	Duration          time.Duration
+	Ends              string // wall time
 	Reason            string
 	CreatedBy         string
 	CreatedAt         time.Time
@@ -39,5 +40,5 @@ func (w Window) Window() (windows.Window, error) {
 	if w.Rule == "" {
 		return windows.Once(w.StartAt, w.EndAt)
 	}
-	return windows.Recur(windows.Recurrence{Start: w.Start, Zone: w.Zone, Rule: w.Rule, Duration: w.Duration})
+	return windows.Recur(windows.Recurrence{Start: w.Start, Zone: w.Zone, Rule: w.Rule, Duration: w.Duration, Ends: w.Ends})
 }

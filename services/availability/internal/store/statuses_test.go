@@ -89,11 +89,11 @@ func TestAServerIsFoundByName(t *testing.T) {
 	for what, act := range map[string]func(string) error{
 		"maintenance": func(name string) error { _, _, _, err := d.Maintenance(t.Context(), name); return err },
 		"switch": func(name string) error {
-			_, _, _, err := d.SetSwitch(t.Context(), name, "0", true, "r", time.Time{}, "me")
+			_, _, _, err := d.SetSwitch(t.Context(), name, "0", true, "r", store.End{}, "me")
 			return err
 		},
 		"add": func(name string) error {
-			_, _, err := d.AddWindow(t.Context(), name, store.Window{StartAt: at(1), EndAt: at(100_000)}, "me")
+			_, _, err := d.AddWindow(t.Context(), name, store.Window{StartAt: at(1), EndAt: at(100_000)}, "me", "")
 			return err
 		},
 		"delete": func(name string) error { return d.DeleteWindow(t.Context(), name, 1) },
@@ -206,10 +206,10 @@ func TestPruneForgetsServersThatVanished(t *testing.T) {
 	token := take(t, d.Store, "a").Token
 	record(t, d.Store, store.Sweep{Token: token, Statuses: []store.Status{fresh(keys[0]), fresh(keys[1])}})
 	for _, name := range []string{"BM-1", "BM-2"} {
-		if _, _, _, err := d.SetSwitch(t.Context(), name, "0", true, "r", time.Time{}, "me"); err != nil {
+		if _, _, _, err := d.SetSwitch(t.Context(), name, "0", true, "r", store.End{}, "me"); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := d.AddWindow(t.Context(), name, store.Window{StartAt: at(1), EndAt: at(100_000)}, "me"); err != nil {
+		if _, _, err := d.AddWindow(t.Context(), name, store.Window{StartAt: at(1), EndAt: at(100_000)}, "me", ""); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -50,9 +50,22 @@ func readMaintenance(ctx context.Context, from reader, name string) (Server, []W
 	return server, windows, at.now, err
 }
 
+// End is when a switch ends by itself: At an instant, or In some time from the database's now. Zero: it does not.
+type End struct {
+	At time.Time
+	In time.Duration
+}
+
+func (e End) from(now time.Time) time.Time {
+	if e.In > 0 {
+		return now.Add(e.In)
+	}
+	return e.At
+}
+
 // SetSwitch turns a server's maintenance switch on, or changes its reason or end, or turns it off. What is off stays as it is when
 // it is turned off.
-func (s *Store) SetSwitch(ctx context.Context, server, etag string, on bool, reason string, endAt time.Time, actor string) (found Server, windows []Window, now time.Time, err error) {
+func (s *Store) SetSwitch(ctx context.Context, server, etag string, on bool, reason string, end End, actor string) (found Server, windows []Window, now time.Time, err error) {
 	err = s.db.Change(ctx, func(tx *sqldb.Tx) error {
 		found, windows, now, err = readMaintenance(ctx, tx, server)
 		if err != nil {
@@ -64,6 +77,7 @@ func (s *Store) SetSwitch(ctx context.Context, server, etag string, on bool, rea
 		if !on && !found.Switch.OnAt(now) {
 			return nil
 		}
+		endAt := end.from(now)
 		if on && !endAt.IsZero() && !endAt.After(now) {
 			return &PastError{EndAt: endAt, Now: now}
 		}

@@ -2,6 +2,9 @@ package store
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"time"
 
 	"github.com/commandcenter/fleet/services/internal/sqldb"
@@ -12,47 +15,116 @@ func readWindows(ctx context.Context, from reader, statement string, args ...any
 	err := from.Rows(ctx, statement, func(scan func(...any) error) error {
 		var w Window
 		var startAt, endAt, createdAt, lastEndAt sqldb.Time
-		var start, zone, rule sqldb.String
+		var start, zone, rule, ends sqldb.String
 		var milliseconds sqldb.Int
-		err := scan(&w.ID, &w.ServerKey, &startAt, &endAt, &start, &zone, &rule, &milliseconds, &w.Reason, &w.CreatedBy, &createdAt, &lastEndAt)
+		err := scan(&w.ID, &w.ServerKey, &startAt, &endAt, &start, &zone, &rule, &milliseconds, &ends, &w.Reason, &w.CreatedBy, &createdAt, &lastEndAt)
 		w.StartAt, w.EndAt, w.CreatedAt, w.LastEndAt = startAt.Time, endAt.Time, createdAt.Time, lastEndAt.Time
-		w.Start, w.Zone, w.Rule, w.Duration = string(start), string(zone), string(rule), time.Duration(milliseconds)*time.Millisecond
+		w.Start, w.Zone, w.Rule, w.Ends = string(start), string(zone), string(rule), string(ends)
+		if w.Ends == "" {
+			w.Duration = time.Duration(milliseconds) * time.Millisecond
+		}
 		windows = append(windows, w)
 		return err
 	}, args...)
 	return windows, err
 }
 
-// AddWindow adds a window to a server, and returns it as stored, with the database's time.
-func (s *Store) AddWindow(ctx context.Context, server string, w Window, actor string) (added Window, now time.Time, err error) {
+// keyLifetime is how long the key under which a window was made is remembered.
+const keyLifetime = 24 * time.Hour
+
+// AddWindow adds a window to a server, and returns it as stored, with the database's time. If the key is not empty and a window was made
+// under it lately, that one is returned, and none is added.
+func (s *Store) AddWindow(ctx context.Context, server string, w Window, actor, key string) (added Window, now time.Time, err error) {
 	w = w.stored()
 	err = s.db.Change(ctx, func(tx *sqldb.Tx) error {
-		added = w
 		found, err := judgedServer(ctx, tx, server)
 		if err != nil {
 			return err
 		}
+		added = w
+		added.ServerKey, added.CreatedBy = found.Key, actor
+		hash := added.hash()
+		if key != "" {
+			made, at, err := madeUnder(ctx, tx, key, hash)
+			if err != nil || made != nil {
+				if made != nil {
+					added, now = *made, at
+				}
+				return err
+			}
+		}
 		if now, err = act(ctx, tx); err != nil {
 			return err
 		}
-		if !w.LastEndAt.IsZero() && !w.LastEndAt.After(now) {
-			return &PastError{EndAt: w.LastEndAt, Now: now}
-		}
-		var count int
-		if _, err := tx.Row(ctx, "count_windows", []any{&count}, named("serverKey", found.Key)); err != nil {
+		if err := insertWindow(ctx, tx, found, &added, now); err != nil || key == "" {
 			return err
 		}
-		if count >= MaxWindows {
-			return &TooManyError{Server: found.Name}
-		}
-		added.ServerKey, added.CreatedBy, added.CreatedAt = found.Key, actor, now
-		_, err = tx.Row(ctx, "insert_window", []any{&added.ID}, named("serverKey", found.Key), named("startAt", sqldb.NullText(w.StartAt)),
-			named("endAt", sqldb.NullText(w.EndAt)), named("startLocal", sqldb.Null(w.Start)), named("zone", sqldb.Null(w.Zone)), named("rrule", sqldb.Null(w.Rule)),
-			named("durationMs", sqldb.Null(w.Duration.Milliseconds())), named("reason", w.Reason), named("createdBy", actor),
-			named("createdAt", sqldb.Text(now)), named("lastEndAt", sqldb.NullText(w.LastEndAt)))
-		return err
+		return rememberKey(ctx, tx, key, hash, added.ID, now)
 	})
 	return added, now, err
+}
+
+func insertWindow(ctx context.Context, tx *sqldb.Tx, server Server, w *Window, now time.Time) error {
+	if !w.LastEndAt.IsZero() && !w.LastEndAt.After(now) {
+		return &PastError{EndAt: w.LastEndAt, Now: now}
+	}
+	var count int
+	if _, err := tx.Row(ctx, "count_windows", []any{&count}, named("serverKey", server.Key)); err != nil {
+		return err
+	}
+	if count >= MaxWindows {
+		return &TooManyError{Server: server.Name}
+	}
+	occurs, err := w.Window()
+	if err != nil {
+		return err
+	}
+	w.CreatedAt = now
+	_, err = tx.Row(ctx, "insert_window", []any{&w.ID}, named("serverKey", server.Key), named("startAt", sqldb.NullText(w.StartAt)),
+		named("endAt", sqldb.NullText(w.EndAt)), named("startLocal", sqldb.Null(w.Start)), named("zone", sqldb.Null(w.Zone)), named("rrule", sqldb.Null(w.Rule)),
+		named("durationMs", sqldb.Null(occurs.Nominal().Milliseconds())), named("ends", sqldb.Null(w.Ends)), named("reason", w.Reason),
+		named("createdBy", w.CreatedBy), named("createdAt", sqldb.Text(now)), named("lastEndAt", sqldb.NullText(w.LastEndAt)))
+	return err
+}
+
+// madeUnder returns the window that was made under a key, with the database's time; nil if none was.
+func madeUnder(ctx context.Context, tx *sqldb.Tx, key, hash string) (*Window, time.Time, error) {
+	var id int64
+	var was string
+	found, err := tx.Row(ctx, "maintenance_key", []any{&id, &was}, named("key", key))
+	if err != nil || !found {
+		return nil, time.Time{}, err
+	}
+	if was != hash {
+		return nil, time.Time{}, &KeyReusedError{Key: key}
+	}
+	made, err := readWindows(ctx, tx, "window", named("windowKey", id))
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	if len(made) == 0 {
+		return nil, time.Time{}, &MadeAndGoneError{Key: key, ID: id}
+	}
+	at, err := readState(ctx, tx)
+	return &made[0], at.now, err
+}
+
+// rememberKey fails where another replica was first under the key: the whole is run again, and finds that one's window.
+func rememberKey(ctx context.Context, tx *sqldb.Tx, key, hash string, id int64, now time.Time) error {
+	if _, err := tx.Exec(ctx, "prune_maintenance_keys", named("before", sqldb.Text(now.Add(-keyLifetime)))); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, "insert_maintenance_key", named("key", key), named("windowKey", id), named("hash", hash), named("createdAt", sqldb.Text(now)))
+	return err
+}
+
+// hash is of all that a request for the window says, and of who made it.
+func (w Window) hash() string {
+	said, _ := json.Marshal([]any{ // only numbers, texts and times: it cannot fail
+		w.ServerKey, w.StartAt, w.EndAt, w.Start, w.Zone, w.Rule, w.Duration, w.Ends, w.Reason, w.CreatedBy,
+	})
+	sum := sha256.Sum256(said)
+	return hex.EncodeToString(sum[:])
 }
 
 // stored is the window as it can be stored, in milliseconds. Ends are rounded up, so that the shortest window does not vanish.

@@ -318,7 +318,7 @@ func TestI9_MaintenanceIsATransition(t *testing.T) {
 	turn := func(on bool) {
 		server, _, _, err := opened.Maintenance(t.Context(), "BM-0s")
 		if err == nil {
-			_, _, _, err = opened.SetSwitch(t.Context(), "BM-0s", server.Switch.Etag(), on, "disks", time.Time{}, "operator")
+			_, _, _, err = opened.SetSwitch(t.Context(), "BM-0s", server.Switch.Etag(), on, "disks", store.End{}, "operator")
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -375,7 +375,7 @@ func TestMaintenanceIsToldAsItIsNow(t *testing.T) {
 		}
 	}
 	turn := func(etag string, on bool, reason string, endAt time.Time) {
-		if _, _, _, err := opened.SetSwitch(t.Context(), "BM-0s", etag, on, reason, endAt, "ann"); err != nil {
+		if _, _, _, err := opened.SetSwitch(t.Context(), "BM-0s", etag, on, reason, store.End{At: endAt}, "ann"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/commandcenter/fleet/services/availability/internal/windows/zoneinfo"
 )
 
 const (
@@ -20,7 +22,7 @@ type Recurrence struct {
 	Start string
 	// Zone is an IANA name, such as Europe/Amsterdam.
 	Zone string
-	// Rule is an RFC 5545 RRULE value of the parts
+	// Rule is an RFC 5545 RRULE value, with or without "RRULE:" before it, of the parts
 	//
 	//	FREQ        DAILY, WEEKLY or MONTHLY; required
 	//	INTERVAL    1 to 1000
@@ -30,8 +32,22 @@ type Recurrence struct {
 	//	UNTIL       inclusive: 20261231T225959Z in UTC; 20261231T235959 or, for
 	//	            the whole day, 20261231 in Zone's wall time. Not with COUNT
 	Rule string
-	// Duration is the elapsed time of each occurrence, over 0 and up to [MaxDuration].
+	// Duration is the elapsed time of each occurrence, over 0 and up to [MaxDuration]. Not with Ends.
 	Duration time.Duration
+	// Ends is when an occurrence ends on the wall, 06:00 or 06:00:00: at the first such time after its start, at most a day later, however
+	// the zone's clocks are changed meanwhile. Of a time that comes twice the second counts. An occurrence whose start a change of clocks
+	// moves to its end, or past it, keeps its length by the wall. Not with Duration.
+	Ends string
+}
+
+// TrimRule returns the rule without blanks around it and without the "RRULE:" that calendar files put before it.
+func TrimRule(rule string) string {
+	const prefix = "RRULE:"
+	rule = strings.TrimSpace(rule)
+	if len(rule) >= len(prefix) && strings.EqualFold(rule[:len(prefix)], prefix) {
+		return rule[len(prefix):]
+	}
+	return rule
 }
 
 // Recur returns the recurring window that r describes. A window that would never
@@ -45,15 +61,48 @@ func Recur(r Recurrence) (Window, error) {
 	if err != nil {
 		return Window{}, err
 	}
-	if r.Duration <= 0 || r.Duration > MaxDuration {
-		return Window{}, refuse("duration", "must be over 0 and at most 7 days, is %s", r.Duration)
-	}
 	first := dayOf(wall)
 	s := &series{clock: wall.Sub(first.midnight()), zone: zone}
-	if err := s.parseRule(r.Rule, first); err != nil {
+	if err := s.parseLength(r); err != nil {
 		return Window{}, err
 	}
-	return Window{series: s, duration: r.Duration}, nil
+	if err := s.parseRule(TrimRule(r.Rule), first); err != nil {
+		return Window{}, err
+	}
+	return Window{series: s}, nil
+}
+
+// parseLength reads how long occurrences last; it needs the clock of their start.
+func (s *series) parseLength(r Recurrence) error {
+	if r.Ends == "" {
+		if r.Duration <= 0 || r.Duration > MaxDuration {
+			return refuse("duration", "must be over 0 and at most 7 days, is %s; or give ends, a wall time such as 06:00", r.Duration)
+		}
+		s.duration = r.Duration
+		return nil
+	}
+	if r.Duration != 0 {
+		return refuse("ends", "cannot be combined with duration: give one of them")
+	}
+	ends, ok := parseClock(r.Ends)
+	if !ok {
+		return refuse("ends", "must be a wall time, such as 06:00 or 06:00:00")
+	}
+	s.byWall, s.duration = true, ends-s.clock
+	if s.duration <= 0 {
+		s.duration += 24 * time.Hour
+	}
+	return nil
+}
+
+// parseClock returns a time of the day, since midnight on the wall.
+func parseClock(text string) (time.Duration, bool) {
+	for _, layout := range []string{"15:04", "15:04:05"} {
+		if at, err := time.Parse(layout, text); err == nil && at.Format(layout) == text {
+			return at.Sub(at.Truncate(24 * time.Hour)), true
+		}
+	}
+	return 0, false
 }
 
 // parseWall returns a wall time as if it were UTC.
@@ -70,10 +119,9 @@ func parseWall(text string) (time.Time, error) {
 }
 
 func parseZone(name string) (*time.Location, error) {
-	zone, err := time.LoadLocation(name)
-	// Go reads "" as UTC, and "Local" as whatever this machine is set to.
-	if err != nil || name == "" || name == "Local" {
-		return nil, refuse("zone", "must be an IANA time zone, such as Europe/Amsterdam or UTC")
+	zone, err := zoneinfo.Load(name)
+	if err != nil {
+		return nil, refuse("zone", "must be an IANA time zone as that database spells it, such as Europe/Amsterdam or UTC")
 	}
 	return zone, nil
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/commandcenter/fleet/services/availability/internal/windows/zoneinfo"
 )
 
 // plan is a recurrence as the second way computes it: it walks every day of the
@@ -24,6 +26,7 @@ type plan struct {
 	count     int
 	until     time.Time // wall
 	duration  time.Duration
+	byWall    bool // the duration is by the wall, and at most a day
 }
 
 type ordinalDay struct {
@@ -39,7 +42,7 @@ func drawPlan(t *rapid.T) plan {
 	start, _ := time.Parse(time.DateOnly, day)
 	minute := rapid.OneOf(rapid.IntRange(0, 24*60-1), rapid.IntRange(0, 3*60), rapid.IntRange(23*60, 24*60-1)).Draw(t, "minute")
 	name := rapid.SampledFrom([]string{"Europe/Amsterdam", "America/New_York", "Australia/Lord_Howe", "America/Santiago", "Africa/Casablanca", "UTC"}).Draw(t, "zone")
-	zone, err := time.LoadLocation(name)
+	zone, err := zoneinfo.Load(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,6 +52,9 @@ func drawPlan(t *rapid.T) plan {
 		freq:     rapid.SampledFrom([]string{"DAILY", "WEEKLY", "MONTHLY"}).Draw(t, "freq"),
 		interval: rapid.IntRange(1, 5).Draw(t, "interval"),
 		duration: time.Duration(rapid.IntRange(1, 7*24*60).Draw(t, "minutes")) * time.Minute,
+	}
+	if rapid.Bool().Draw(t, "byWall") {
+		p.byWall, p.duration = true, min(p.duration, time.Duration(rapid.IntRange(1, 24*60).Draw(t, "wall minutes"))*time.Minute)
 	}
 	ordinal := rapid.Just(0)
 	if p.freq == "MONTHLY" {
@@ -96,7 +102,11 @@ func (p plan) recurrence() Recurrence {
 	if !p.until.IsZero() {
 		rule += ";UNTIL=" + p.until.Format("20060102T150405")
 	}
-	return Recurrence{Start: p.start.Format("2006-01-02T15:04"), Zone: p.zone.String(), Rule: rule, Duration: p.duration}
+	r := Recurrence{Start: p.start.Format("2006-01-02T15:04"), Zone: p.zone.String(), Rule: rule, Duration: p.duration}
+	if p.byWall {
+		r.Duration, r.Ends = 0, p.start.Add(p.duration).Format("15:04")
+	}
+	return r
 }
 
 // occurrences are those of planDays from the start.
@@ -111,9 +121,18 @@ func (p plan) occurrences() []Occurrence {
 			break
 		}
 		start := byTheMinute(wall, p.zone)
-		found = append(found, Occurrence{start, start.Add(p.duration)})
+		found = append(found, Occurrence{start, p.end(wall, start)})
 	}
 	return found
+}
+
+func (p plan) end(wall, start time.Time) time.Time {
+	if p.byWall {
+		if end := backByTheMinute(wall.Add(p.duration), p.zone); end.After(start) {
+			return end
+		}
+	}
+	return start.Add(p.duration)
 }
 
 func (p plan) includes(wall time.Time) bool {
@@ -160,20 +179,33 @@ func (p plan) includes(wall time.Time) bool {
 // byTheMinute walks the zone's clock from well before until it shows the wall
 // time, or jumps over it: then as much after the jump as it jumped over.
 func byTheMinute(wall time.Time, zone *time.Location) time.Time {
-	shown := func(at time.Time) time.Time {
-		local := at.In(zone)
-		y, m, d := local.Date()
-		return time.Date(y, m, d, local.Hour(), local.Minute(), 0, 0, time.UTC)
-	}
 	at := wall.Add(-15 * time.Hour)
-	for shown(at).Before(wall) {
+	for shown(at, zone).Before(wall) {
 		at = at.Add(time.Minute)
 	}
-	if shown(at).Equal(wall) {
+	if shown(at, zone).Equal(wall) {
 		return at
 	}
-	expected := shown(at.Add(-time.Minute)).Add(time.Minute) // had it not jumped
+	expected := shown(at.Add(-time.Minute), zone).Add(time.Minute) // had it not jumped
 	return at.Add(wall.Sub(expected))
+}
+
+// backByTheMinute walks back, and so finds the last of two.
+func backByTheMinute(wall time.Time, zone *time.Location) time.Time {
+	at := wall.Add(15 * time.Hour)
+	for shown(at, zone).After(wall) {
+		at = at.Add(-time.Minute)
+	}
+	if shown(at, zone).Equal(wall) {
+		return at
+	}
+	return byTheMinute(wall, zone) // jumped over
+}
+
+func shown(at time.Time, zone *time.Location) time.Time {
+	local := at.In(zone)
+	y, m, d := local.Date()
+	return time.Date(y, m, d, local.Hour(), local.Minute(), 0, 0, time.UTC)
 }
 
 func TestSameAsDayByDay(t *testing.T) {

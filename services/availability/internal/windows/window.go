@@ -25,7 +25,7 @@ const (
 
 // FieldError says which field of a window is refused, why, and what is allowed.
 type FieldError struct {
-	Field  string // start, end, zone, rule or duration
+	Field  string // start, end, zone, rule, duration or ends
 	Detail string
 }
 
@@ -41,12 +41,31 @@ type Occurrence struct {
 	Start, End time.Time
 }
 
+// Elapsed is how long the occurrence lasts, and ByWall by how much the clocks on the walls of its zone go on meanwhile. They differ where
+// the zone's clocks are changed within the occurrence.
+func (o Occurrence) Elapsed() time.Duration { return o.End.Sub(o.Start) }
+
+// ByWall is explained at Elapsed.
+func (o Occurrence) ByWall() time.Duration {
+	_, before := o.Start.Zone()
+	_, after := o.End.Zone()
+	return o.Elapsed() + time.Duration(after-before)*time.Second
+}
+
+// Nominal is the duration of a recurring window's occurrences: as given, or for one that ends by the wall, without a change of clocks.
+// Zero for a one-off window.
+func (w Window) Nominal() time.Duration {
+	if w.series == nil {
+		return 0
+	}
+	return w.series.duration
+}
+
 // Window is a valid maintenance window, from [Once] or [Recur]. It is immutable;
 // the zero Window never occurs.
 type Window struct {
-	once     Occurrence
-	series   *series // nil: one-off
-	duration time.Duration
+	once   Occurrence
+	series *series // nil: one-off
 }
 
 // Once returns the window [start, end). Both are in the years 1970 to 9998, and
@@ -109,7 +128,7 @@ func (w Window) LastEnd() (at time.Time, ends bool) {
 	if !ends {
 		return time.Time{}, false
 	}
-	return w.series.start(last).Add(w.duration).UTC(), true
+	return w.series.occurrence(last).End.UTC(), true
 }
 
 // endingAfter yields, in order, the occurrences in progress at t and those to come.
@@ -121,8 +140,8 @@ func (w Window) endingAfter(t time.Time) iter.Seq[Occurrence] {
 			}
 			return
 		}
-		for start := range w.series.starts(t.Add(-w.duration)) {
-			if !yield(Occurrence{start, start.Add(w.duration)}) {
+		for o := range w.series.occurrences(t.Add(-w.series.longest())) {
+			if o.End.After(t) && !yield(o) {
 				return
 			}
 		}

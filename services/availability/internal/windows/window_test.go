@@ -89,6 +89,54 @@ func TestDaylightSaving(t *testing.T) {
 	}
 }
 
+// An end on the wall is that wall time whatever the clocks do, and the elapsed time says what they did.
+func TestEndsByTheWall(t *testing.T) {
+	for _, c := range []struct{ name, start, zone, ends, want, elapsed, byWall string }{
+		{"no change", "2026-02-01T22:00", "Europe/Amsterdam", "06:00", "2026-02-02T06:00+01:00", "8h0m0s", "8h0m0s"},
+		{"clocks go forward", "2026-03-28T22:00", "Europe/Amsterdam", "06:00", "2026-03-29T06:00+02:00", "7h0m0s", "8h0m0s"},
+		{"clocks go back", "2026-10-24T22:00", "Europe/Amsterdam", "06:00:00", "2026-10-25T06:00+01:00", "9h0m0s", "8h0m0s"},
+		{"end in the gap", "2026-03-29T01:00", "Europe/Amsterdam", "02:30", "2026-03-29T03:30+02:00", "1h30m0s", "2h30m0s"},
+		{"end comes twice", "2026-10-25T01:00", "Europe/Amsterdam", "02:30", "2026-10-25T02:30+01:00", "2h30m0s", "1h30m0s"},
+		{"both come twice", "2026-10-25T02:15", "Europe/Amsterdam", "02:30", "2026-10-25T02:30+01:00", "1h15m0s", "15m0s"},
+		{"both in the gap", "2026-03-29T02:15", "Europe/Amsterdam", "02:30", "2026-03-29T03:30+02:00", "15m0s", "15m0s"},
+		{"start moved past the end", "2026-03-29T02:30", "Europe/Amsterdam", "03:00", "2026-03-29T04:00+02:00", "30m0s", "30m0s"},
+		{"a day", "2026-02-01T06:00", "Europe/Amsterdam", "06:00", "2026-02-02T06:00+01:00", "24h0m0s", "24h0m0s"},
+		{"a day over a change", "2026-10-24T06:00", "Europe/Amsterdam", "06:00", "2026-10-25T06:00+01:00", "25h0m0s", "24h0m0s"},
+		{"half an hour", "2026-10-04T01:00", "Australia/Lord_Howe", "04:00", "2026-10-04T04:00+11:00", "2h30m0s", "3h0m0s"},
+		{"no midnight", "2026-09-05T22:00", "America/Santiago", "00:30", "2026-09-06T01:30-03:00", "2h30m0s", "3h30m0s"},
+		{"a day skipped", "2011-12-29T22:00", "Pacific/Apia", "06:00", "2011-12-31T06:00+14:00", "8h0m0s", "32h0m0s"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, err := Recur(Recurrence{Start: c.start, Zone: c.zone, Rule: "FREQ=DAILY;COUNT=1", Ends: c.ends})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := w.Occurrences(epoch, 1)[0]
+			if got := o.End.Format("2006-01-02T15:04Z07:00"); got != c.want || o.Elapsed().String() != c.elapsed || o.ByWall().String() != c.byWall {
+				t.Errorf("ends %s after %s, %s by the wall", got, o.Elapsed(), o.ByWall())
+			}
+			if end, ends := w.LastEnd(); !ends || !end.Equal(o.End) {
+				t.Errorf("ends for good at %s, %t", end, ends)
+			}
+			if during, ok := w.Covering(o.End.Add(-1)); !ok || during != o {
+				t.Errorf("right before its end %v, %t", during, ok)
+			}
+			if _, ok := w.Covering(o.End); ok {
+				t.Error("goes on at its end")
+			}
+		})
+	}
+}
+
+// What calendar files write before a rule is no part of it.
+func TestRulesMayHaveTheirName(t *testing.T) {
+	for _, text := range []string{"RRULE:FREQ=DAILY;COUNT=2", " rrule:FREQ=DAILY;COUNT=2 ", "FREQ=DAILY;COUNT=2"} {
+		if w, err := Recur(Recurrence{Start: "2026-02-01T02:30", Zone: "UTC", Rule: text, Duration: time.Hour}); err != nil || len(w.Occurrences(epoch, 9)) != 2 {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 func TestCalendar(t *testing.T) {
 	for _, c := range []struct{ start, rule, want string }{
 		{"2026-01-01", "FREQ=DAILY;INTERVAL=10;COUNT=3", "2026-01-01 2026-01-11 2026-01-21"},
@@ -253,6 +301,7 @@ func TestRefused(t *testing.T) {
 	zone := func(text string) Recurrence { return with(func(r *Recurrence) { r.Zone = text }) }
 	rule := func(text string) Recurrence { return with(func(r *Recurrence) { r.Rule = text }) }
 	duration := func(d time.Duration) Recurrence { return with(func(r *Recurrence) { r.Duration = d }) }
+	ends := func(text string) Recurrence { return with(func(r *Recurrence) { r.Duration, r.Ends = 0, text }) }
 	for _, c := range []struct {
 		name         string
 		r            Recurrence
@@ -268,6 +317,17 @@ func TestRefused(t *testing.T) {
 		{"empty zone", zone(""), "zone", "IANA"},
 		{"local zone", zone("Local"), "zone", "IANA"},
 		{"path as zone", zone("../etc/passwd"), "zone", "IANA"},
+		{"the host's zone", zone("localtime"), "zone", "IANA"},
+		{"leap seconds", zone("right/Europe/Amsterdam"), "zone", "IANA"},
+		{"rules of the host", zone("posixrules"), "zone", "IANA"},
+		{"no zone set", zone("Factory"), "zone", "IANA"},
+		{"two slashes", zone("Europe//Amsterdam"), "zone", "IANA"},
+		{"other case", zone("europe/amsterdam"), "zone", "spells it"},
+		{"end and duration", with(func(r *Recurrence) { r.Ends = "06:00" }), "ends", "duration"},
+		{"no clock", ends("6"), "ends", "06:00"},
+		{"one digit", ends("6:00"), "ends", "06:00"},
+		{"24 o'clock", ends("24:00"), "ends", "06:00"},
+		{"zoned end", ends("06:00Z"), "ends", "06:00"},
 		{"zero duration", duration(0), "duration", "7 days"},
 		{"negative duration", duration(-1), "duration", "7 days"},
 		{"long duration", duration(MaxDuration + 1), "duration", "7 days"},

@@ -75,7 +75,7 @@ func batchOf(ctx context.Context, request *operatorv1.BatchRunRequest) (command.
 		seen[key] = true
 	}
 	var err error
-	batch.Operation.CommandId, err = commandID(ctx)
+	batch.Operation.CommandId, err = idempotencyKey(ctx)
 	return batch, err
 }
 

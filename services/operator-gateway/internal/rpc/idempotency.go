@@ -10,12 +10,12 @@ import (
 	"github.com/commandcenter/fleet/services/internal/fault"
 )
 
-// IdempotencyKey is the metadata key under which a caller names the command it asks for; REST passes the Idempotency-Key header on
-// under it.
+// IdempotencyKey is the metadata key under which a caller names the command or the window it asks for; REST passes the Idempotency-Key
+// header on under it.
 const IdempotencyKey = "idempotency-key"
 
-// commandID is the id that the caller chose for a command, so that asking again does not run it again; empty: none.
-func commandID(ctx context.Context) (string, error) {
+// idempotencyKey is the id that the caller chose for what it asks for, so that asking again does not do it again; empty: none.
+func idempotencyKey(ctx context.Context) (string, error) {
 	incoming, _ := metadata.FromIncomingContext(ctx)
 	keys := incoming.Get(IdempotencyKey)
 	if len(keys) == 0 {

@@ -25,7 +25,7 @@ func TestTheCallersKeyIsTheCommandsID(t *testing.T) {
 		{[]string{"order-17"}, "", true},
 	} {
 		ctx := metadata.NewIncomingContext(t.Context(), metadata.MD{IdempotencyKey: row.keys})
-		got, err := commandID(ctx)
+		got, err := idempotencyKey(ctx)
 		found := fault.From(err)
 		if got != row.want || (found != nil) != row.bad || row.bad && (found.Reason != fault.InvalidArgument || found.Fields[0].Pointer != "#/Idempotency-Key") {
 			t.Errorf("%q: %q, %v", row.keys, got, err)

@@ -21,7 +21,7 @@ func (s *Availability) SetMaintenance(ctx context.Context, request *operatorv1.S
 		return nil, err
 	}
 	set, err := change(ctx, s.act("set maintenance of server", request.GetServer()), s.Service.SetMaintenance, &availabilityv1.SetMaintenanceRequest{
-		Server: request.GetServer(), Etag: etag, Reason: request.GetReason(), EndAt: request.GetEndAt(), Actor: actor(ctx),
+		Server: request.GetServer(), Etag: etag, Reason: request.GetReason(), EndAt: request.GetEndAt(), Duration: request.GetDuration(), Actor: actor(ctx),
 	})
 	return set.GetMaintenance(), err
 }
@@ -46,8 +46,12 @@ func (s *Availability) ListMaintenanceWindows(ctx context.Context, request *oper
 
 // CreateMaintenanceWindow adds a window.
 func (s *Availability) CreateMaintenanceWindow(ctx context.Context, request *operatorv1.CreateMaintenanceWindowRequest) (*availabilityv1.MaintenanceWindow, error) {
+	key, err := idempotencyKey(ctx)
+	if err != nil {
+		return nil, err
+	}
 	created, err := change(ctx, s.act("create maintenance window of server", request.GetServer()), s.Service.CreateMaintenanceWindow, &availabilityv1.CreateMaintenanceWindowRequest{
-		Server: request.GetServer(), Rule: request.GetRule(), Reason: request.GetReason(), Actor: actor(ctx),
+		Server: request.GetServer(), Rule: request.GetRule(), Reason: request.GetReason(), Actor: actor(ctx), IdempotencyKey: key,
 	})
 	return created.GetWindow(), err
 }

@@ -98,7 +98,7 @@ func (s *Operations) ask(ctx context.Context, agent string, operation *agentv1.C
 
 // do carries out a write.
 func (s *Operations) do(ctx context.Context, agent string, operation *agentv1.Command) (*operatorv1.CommandResponse, error) {
-	id, err := commandID(ctx)
+	id, err := idempotencyKey(ctx)
 	if err != nil {
 		return nil, err
 	}

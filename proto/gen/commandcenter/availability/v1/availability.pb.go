@@ -1715,7 +1715,7 @@ func (x *Maintenance) GetWindows() []*MaintenanceWindow {
 	return nil
 }
 
-// WindowRule says when a window is. Either start_at and end_at are given, or the four others.
+// WindowRule says when a window is. Either start_at and end_at are given, or start, zone, rule, and one of duration and ends.
 type WindowRule struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// One-off: when it starts, in the years 1970 to 9998.
@@ -1724,12 +1724,16 @@ type WindowRule struct {
 	EndAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=end_at,json=endAt,proto3" json:"end_at,omitempty"`
 	// Recurring: first wall time that may be an occurrence, without zone: 2026-03-29T02:30.
 	Start string `protobuf:"bytes,3,opt,name=start,proto3" json:"start,omitempty"`
-	// Recurring: IANA zone of start and rule, such as Europe/Amsterdam.
+	// Recurring: IANA zone of start, rule and ends, such as Europe/Amsterdam; case matters.
 	Zone string `protobuf:"bytes,4,opt,name=zone,proto3" json:"zone,omitempty"`
-	// Recurring: RFC 5545 RRULE value of FREQ (DAILY, WEEKLY, MONTHLY), INTERVAL, BYDAY, BYMONTHDAY, and COUNT or UNTIL.
+	// Recurring: RFC 5545 RRULE value of FREQ (DAILY, WEEKLY, MONTHLY), INTERVAL, BYDAY, BYMONTHDAY, and COUNT or UNTIL. It may begin with
+	// "RRULE:".
 	Rule string `protobuf:"bytes,5,opt,name=rule,proto3" json:"rule,omitempty"`
-	// Recurring: elapsed time of each occurrence, over 0 and at most 7 days.
-	Duration      *durationpb.Duration `protobuf:"bytes,6,opt,name=duration,proto3" json:"duration,omitempty"`
+	// Recurring: elapsed time of each occurrence, over 0 and at most 7 days. Not with ends.
+	Duration *durationpb.Duration `protobuf:"bytes,6,opt,name=duration,proto3" json:"duration,omitempty"`
+	// Recurring: wall time at which each occurrence ends, 06:00 or 06:00:00: the first such time after its start, at most a day later,
+	// however the zone's clocks are changed meanwhile. Of a time that comes twice the second counts. Not with duration.
+	Ends          string `protobuf:"bytes,7,opt,name=ends,proto3" json:"ends,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1804,6 +1808,13 @@ func (x *WindowRule) GetDuration() *durationpb.Duration {
 		return x.Duration
 	}
 	return nil
+}
+
+func (x *WindowRule) GetEnds() string {
+	if x != nil {
+		return x.Ends
+	}
+	return ""
 }
 
 // MaintenanceWindow is one window of one server. It never changes; it is deleted and made anew.
@@ -1925,7 +1936,12 @@ type Occurrence struct {
 	// start_at on the wall of the window's zone, with offset: 2026-03-29T03:30:00+02:00. UTC for one-off windows.
 	StartLocal string `protobuf:"bytes,3,opt,name=start_local,json=startLocal,proto3" json:"start_local,omitempty"`
 	// end_at likewise.
-	EndLocal      string `protobuf:"bytes,4,opt,name=end_local,json=endLocal,proto3" json:"end_local,omitempty"`
+	EndLocal string `protobuf:"bytes,4,opt,name=end_local,json=endLocal,proto3" json:"end_local,omitempty"`
+	// Elapsed time between start_at and end_at.
+	Duration *durationpb.Duration `protobuf:"bytes,5,opt,name=duration,proto3" json:"duration,omitempty"`
+	// By how much the clocks on the walls of the window's zone go on meanwhile. It differs from duration where these clocks are changed
+	// within the occurrence.
+	WallDuration  *durationpb.Duration `protobuf:"bytes,6,opt,name=wall_duration,json=wallDuration,proto3" json:"wall_duration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1986,6 +2002,20 @@ func (x *Occurrence) GetEndLocal() string {
 		return x.EndLocal
 	}
 	return ""
+}
+
+func (x *Occurrence) GetDuration() *durationpb.Duration {
+	if x != nil {
+		return x.Duration
+	}
+	return nil
+}
+
+func (x *Occurrence) GetWallDuration() *durationpb.Duration {
+	if x != nil {
+		return x.WallDuration
+	}
+	return nil
 }
 
 // GetMaintenanceRequest names one server.
@@ -2089,10 +2119,12 @@ type SetMaintenanceRequest struct {
 	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Why. Required.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	// When it ends by itself, in the future; absent: when it is turned off.
+	// When it ends by itself, in the future; absent: when it is turned off. Not with duration.
 	EndAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=end_at,json=endAt,proto3" json:"end_at,omitempty"`
 	// Principal who turns it on.
-	Actor         string `protobuf:"bytes,5,opt,name=actor,proto3" json:"actor,omitempty"`
+	Actor string `protobuf:"bytes,5,opt,name=actor,proto3" json:"actor,omitempty"`
+	// After what time from now it ends by itself, database time; over 0 and at most 366 days. Not with end_at.
+	Duration      *durationpb.Duration `protobuf:"bytes,6,opt,name=duration,proto3" json:"duration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2160,6 +2192,13 @@ func (x *SetMaintenanceRequest) GetActor() string {
 		return x.Actor
 	}
 	return ""
+}
+
+func (x *SetMaintenanceRequest) GetDuration() *durationpb.Duration {
+	if x != nil {
+		return x.Duration
+	}
+	return nil
 }
 
 // SetMaintenanceResponse is the maintenance as it became; Online follows within a sweep.
@@ -2420,9 +2459,12 @@ type CreateMaintenanceWindowRequest struct {
 	// Why. Required.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Principal who makes it.
-	Actor         string `protobuf:"bytes,4,opt,name=actor,proto3" json:"actor,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Actor string `protobuf:"bytes,4,opt,name=actor,proto3" json:"actor,omitempty"`
+	// UUID under which the caller asks for the window. Asked again under it within a day, the window that was made is the answer, and none
+	// is made. Empty: each request makes a window.
+	IdempotencyKey string `protobuf:"bytes,5,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *CreateMaintenanceWindowRequest) Reset() {
@@ -2479,6 +2521,13 @@ func (x *CreateMaintenanceWindowRequest) GetReason() string {
 func (x *CreateMaintenanceWindowRequest) GetActor() string {
 	if x != nil {
 		return x.Actor
+	}
+	return ""
+}
+
+func (x *CreateMaintenanceWindowRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
 	}
 	return ""
 }
@@ -2858,7 +2907,7 @@ const file_commandcenter_availability_v1_availability_proto_rawDesc = "" +
 	"\x06active\x18\x02 \x01(\bR\x06active\x12=\n" +
 	"\factive_until\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\vactiveUntil\x12H\n" +
 	"\x06manual\x18\x04 \x01(\v20.commandcenter.availability.v1.MaintenanceSwitchR\x06manual\x12J\n" +
-	"\awindows\x18\x05 \x03(\v20.commandcenter.availability.v1.MaintenanceWindowR\awindows\"\x87\x02\n" +
+	"\awindows\x18\x05 \x03(\v20.commandcenter.availability.v1.MaintenanceWindowR\awindows\"\xa4\x02\n" +
 	"\n" +
 	"WindowRule\x125\n" +
 	"\bstart_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\astartAt\x121\n" +
@@ -2866,7 +2915,8 @@ const file_commandcenter_availability_v1_availability_proto_rawDesc = "" +
 	"\x05start\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18 R\x05start\x12\x1b\n" +
 	"\x04zone\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x18@R\x04zone\x12\x1c\n" +
 	"\x04rule\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03R\x04rule\x125\n" +
-	"\bduration\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\bduration\"\xd3\x02\n" +
+	"\bduration\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x1b\n" +
+	"\x04ends\x18\a \x01(\tB\a\xbaH\x04r\x02\x18\bR\x04ends\"\xd3\x02\n" +
 	"\x11MaintenanceWindow\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x03R\x02id\x12=\n" +
 	"\x04rule\x18\x02 \x01(\v2).commandcenter.availability.v1.WindowRuleR\x04rule\x12\x16\n" +
@@ -2877,19 +2927,21 @@ const file_commandcenter_availability_v1_availability_proto_rawDesc = "" +
 	"created_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12\x16\n" +
 	"\x06active\x18\x06 \x01(\bR\x06active\x12K\n" +
 	"\voccurrences\x18\a \x03(\v2).commandcenter.availability.v1.OccurrenceR\voccurrences\x12\x18\n" +
-	"\aproblem\x18\b \x01(\tR\aproblem\"\xb4\x01\n" +
+	"\aproblem\x18\b \x01(\tR\aproblem\"\xab\x02\n" +
 	"\n" +
 	"Occurrence\x125\n" +
 	"\bstart_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\astartAt\x121\n" +
 	"\x06end_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05endAt\x12\x1f\n" +
 	"\vstart_local\x18\x03 \x01(\tR\n" +
 	"startLocal\x12\x1b\n" +
-	"\tend_local\x18\x04 \x01(\tR\bendLocal\";\n" +
+	"\tend_local\x18\x04 \x01(\tR\bendLocal\x125\n" +
+	"\bduration\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12>\n" +
+	"\rwall_duration\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\fwallDuration\";\n" +
 	"\x15GetMaintenanceRequest\x12\"\n" +
 	"\x06server\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06server\"f\n" +
 	"\x16GetMaintenanceResponse\x12L\n" +
-	"\vmaintenance\x18\x01 \x01(\v2*.commandcenter.availability.v1.MaintenanceR\vmaintenance\"\xd2\x01\n" +
+	"\vmaintenance\x18\x01 \x01(\v2*.commandcenter.availability.v1.MaintenanceR\vmaintenance\"\x89\x02\n" +
 	"\x15SetMaintenanceRequest\x12\"\n" +
 	"\x06server\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06server\x12\x1c\n" +
@@ -2898,7 +2950,8 @@ const file_commandcenter_availability_v1_availability_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\bR\x06reason\x121\n" +
 	"\x06end_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05endAt\x12 \n" +
 	"\x05actor\x18\x05 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x05actor\"f\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x05actor\x125\n" +
+	"\bduration\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\bduration\"f\n" +
 	"\x16SetMaintenanceResponse\x12L\n" +
 	"\vmaintenance\x18\x01 \x01(\v2*.commandcenter.availability.v1.MaintenanceR\vmaintenance\"}\n" +
 	"\x17ClearMaintenanceRequest\x12\"\n" +
@@ -2913,7 +2966,7 @@ const file_commandcenter_availability_v1_availability_proto_rawDesc = "" +
 	"\x06server\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06server\"l\n" +
 	"\x1eListMaintenanceWindowsResponse\x12J\n" +
-	"\awindows\x18\x01 \x03(\v20.commandcenter.availability.v1.MaintenanceWindowR\awindows\"\xd1\x01\n" +
+	"\awindows\x18\x01 \x03(\v20.commandcenter.availability.v1.MaintenanceWindowR\awindows\"\x83\x02\n" +
 	"\x1eCreateMaintenanceWindowRequest\x12\"\n" +
 	"\x06server\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06server\x12E\n" +
@@ -2921,7 +2974,8 @@ const file_commandcenter_availability_v1_availability_proto_rawDesc = "" +
 	"\x06reason\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\bR\x06reason\x12 \n" +
 	"\x05actor\x18\x04 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x05actor\"k\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x05actor\x120\n" +
+	"\x0fidempotency_key\x18\x05 \x01(\tB\a\xbaH\x04r\x02\x18$R\x0eidempotencyKey\"k\n" +
 	"\x1fCreateMaintenanceWindowResponse\x12H\n" +
 	"\x06window\x18\x01 \x01(\v20.commandcenter.availability.v1.MaintenanceWindowR\x06window\"\x7f\n" +
 	"\x1eDeleteMaintenanceWindowRequest\x12\"\n" +
@@ -3078,46 +3132,49 @@ var file_commandcenter_availability_v1_availability_proto_depIdxs = []int32{
 	26, // 40: commandcenter.availability.v1.MaintenanceWindow.occurrences:type_name -> commandcenter.availability.v1.Occurrence
 	41, // 41: commandcenter.availability.v1.Occurrence.start_at:type_name -> google.protobuf.Timestamp
 	41, // 42: commandcenter.availability.v1.Occurrence.end_at:type_name -> google.protobuf.Timestamp
-	23, // 43: commandcenter.availability.v1.GetMaintenanceResponse.maintenance:type_name -> commandcenter.availability.v1.Maintenance
-	41, // 44: commandcenter.availability.v1.SetMaintenanceRequest.end_at:type_name -> google.protobuf.Timestamp
-	23, // 45: commandcenter.availability.v1.SetMaintenanceResponse.maintenance:type_name -> commandcenter.availability.v1.Maintenance
-	23, // 46: commandcenter.availability.v1.ClearMaintenanceResponse.maintenance:type_name -> commandcenter.availability.v1.Maintenance
-	25, // 47: commandcenter.availability.v1.ListMaintenanceWindowsResponse.windows:type_name -> commandcenter.availability.v1.MaintenanceWindow
-	24, // 48: commandcenter.availability.v1.CreateMaintenanceWindowRequest.rule:type_name -> commandcenter.availability.v1.WindowRule
-	25, // 49: commandcenter.availability.v1.CreateMaintenanceWindowResponse.window:type_name -> commandcenter.availability.v1.MaintenanceWindow
-	24, // 50: commandcenter.availability.v1.PreviewMaintenanceWindowRequest.rule:type_name -> commandcenter.availability.v1.WindowRule
-	26, // 51: commandcenter.availability.v1.PreviewMaintenanceWindowResponse.occurrences:type_name -> commandcenter.availability.v1.Occurrence
-	7,  // 52: commandcenter.availability.v1.Availability.GetOverview:input_type -> commandcenter.availability.v1.GetOverviewRequest
-	9,  // 53: commandcenter.availability.v1.Availability.ListAvailability:input_type -> commandcenter.availability.v1.ListAvailabilityRequest
-	11, // 54: commandcenter.availability.v1.Availability.GetAvailability:input_type -> commandcenter.availability.v1.GetAvailabilityRequest
-	13, // 55: commandcenter.availability.v1.Availability.WatchAvailability:input_type -> commandcenter.availability.v1.WatchAvailabilityRequest
-	17, // 56: commandcenter.availability.v1.Availability.ListOfflineLog:input_type -> commandcenter.availability.v1.ListOfflineLogRequest
-	20, // 57: commandcenter.availability.v1.Availability.OrderBrake:input_type -> commandcenter.availability.v1.OrderBrakeRequest
-	27, // 58: commandcenter.availability.v1.Availability.GetMaintenance:input_type -> commandcenter.availability.v1.GetMaintenanceRequest
-	29, // 59: commandcenter.availability.v1.Availability.SetMaintenance:input_type -> commandcenter.availability.v1.SetMaintenanceRequest
-	31, // 60: commandcenter.availability.v1.Availability.ClearMaintenance:input_type -> commandcenter.availability.v1.ClearMaintenanceRequest
-	33, // 61: commandcenter.availability.v1.Availability.ListMaintenanceWindows:input_type -> commandcenter.availability.v1.ListMaintenanceWindowsRequest
-	35, // 62: commandcenter.availability.v1.Availability.CreateMaintenanceWindow:input_type -> commandcenter.availability.v1.CreateMaintenanceWindowRequest
-	37, // 63: commandcenter.availability.v1.Availability.DeleteMaintenanceWindow:input_type -> commandcenter.availability.v1.DeleteMaintenanceWindowRequest
-	39, // 64: commandcenter.availability.v1.Availability.PreviewMaintenanceWindow:input_type -> commandcenter.availability.v1.PreviewMaintenanceWindowRequest
-	8,  // 65: commandcenter.availability.v1.Availability.GetOverview:output_type -> commandcenter.availability.v1.GetOverviewResponse
-	10, // 66: commandcenter.availability.v1.Availability.ListAvailability:output_type -> commandcenter.availability.v1.ListAvailabilityResponse
-	12, // 67: commandcenter.availability.v1.Availability.GetAvailability:output_type -> commandcenter.availability.v1.GetAvailabilityResponse
-	14, // 68: commandcenter.availability.v1.Availability.WatchAvailability:output_type -> commandcenter.availability.v1.WatchAvailabilityResponse
-	18, // 69: commandcenter.availability.v1.Availability.ListOfflineLog:output_type -> commandcenter.availability.v1.ListOfflineLogResponse
-	21, // 70: commandcenter.availability.v1.Availability.OrderBrake:output_type -> commandcenter.availability.v1.OrderBrakeResponse
-	28, // 71: commandcenter.availability.v1.Availability.GetMaintenance:output_type -> commandcenter.availability.v1.GetMaintenanceResponse
-	30, // 72: commandcenter.availability.v1.Availability.SetMaintenance:output_type -> commandcenter.availability.v1.SetMaintenanceResponse
-	32, // 73: commandcenter.availability.v1.Availability.ClearMaintenance:output_type -> commandcenter.availability.v1.ClearMaintenanceResponse
-	34, // 74: commandcenter.availability.v1.Availability.ListMaintenanceWindows:output_type -> commandcenter.availability.v1.ListMaintenanceWindowsResponse
-	36, // 75: commandcenter.availability.v1.Availability.CreateMaintenanceWindow:output_type -> commandcenter.availability.v1.CreateMaintenanceWindowResponse
-	38, // 76: commandcenter.availability.v1.Availability.DeleteMaintenanceWindow:output_type -> commandcenter.availability.v1.DeleteMaintenanceWindowResponse
-	40, // 77: commandcenter.availability.v1.Availability.PreviewMaintenanceWindow:output_type -> commandcenter.availability.v1.PreviewMaintenanceWindowResponse
-	65, // [65:78] is the sub-list for method output_type
-	52, // [52:65] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	43, // 43: commandcenter.availability.v1.Occurrence.duration:type_name -> google.protobuf.Duration
+	43, // 44: commandcenter.availability.v1.Occurrence.wall_duration:type_name -> google.protobuf.Duration
+	23, // 45: commandcenter.availability.v1.GetMaintenanceResponse.maintenance:type_name -> commandcenter.availability.v1.Maintenance
+	41, // 46: commandcenter.availability.v1.SetMaintenanceRequest.end_at:type_name -> google.protobuf.Timestamp
+	43, // 47: commandcenter.availability.v1.SetMaintenanceRequest.duration:type_name -> google.protobuf.Duration
+	23, // 48: commandcenter.availability.v1.SetMaintenanceResponse.maintenance:type_name -> commandcenter.availability.v1.Maintenance
+	23, // 49: commandcenter.availability.v1.ClearMaintenanceResponse.maintenance:type_name -> commandcenter.availability.v1.Maintenance
+	25, // 50: commandcenter.availability.v1.ListMaintenanceWindowsResponse.windows:type_name -> commandcenter.availability.v1.MaintenanceWindow
+	24, // 51: commandcenter.availability.v1.CreateMaintenanceWindowRequest.rule:type_name -> commandcenter.availability.v1.WindowRule
+	25, // 52: commandcenter.availability.v1.CreateMaintenanceWindowResponse.window:type_name -> commandcenter.availability.v1.MaintenanceWindow
+	24, // 53: commandcenter.availability.v1.PreviewMaintenanceWindowRequest.rule:type_name -> commandcenter.availability.v1.WindowRule
+	26, // 54: commandcenter.availability.v1.PreviewMaintenanceWindowResponse.occurrences:type_name -> commandcenter.availability.v1.Occurrence
+	7,  // 55: commandcenter.availability.v1.Availability.GetOverview:input_type -> commandcenter.availability.v1.GetOverviewRequest
+	9,  // 56: commandcenter.availability.v1.Availability.ListAvailability:input_type -> commandcenter.availability.v1.ListAvailabilityRequest
+	11, // 57: commandcenter.availability.v1.Availability.GetAvailability:input_type -> commandcenter.availability.v1.GetAvailabilityRequest
+	13, // 58: commandcenter.availability.v1.Availability.WatchAvailability:input_type -> commandcenter.availability.v1.WatchAvailabilityRequest
+	17, // 59: commandcenter.availability.v1.Availability.ListOfflineLog:input_type -> commandcenter.availability.v1.ListOfflineLogRequest
+	20, // 60: commandcenter.availability.v1.Availability.OrderBrake:input_type -> commandcenter.availability.v1.OrderBrakeRequest
+	27, // 61: commandcenter.availability.v1.Availability.GetMaintenance:input_type -> commandcenter.availability.v1.GetMaintenanceRequest
+	29, // 62: commandcenter.availability.v1.Availability.SetMaintenance:input_type -> commandcenter.availability.v1.SetMaintenanceRequest
+	31, // 63: commandcenter.availability.v1.Availability.ClearMaintenance:input_type -> commandcenter.availability.v1.ClearMaintenanceRequest
+	33, // 64: commandcenter.availability.v1.Availability.ListMaintenanceWindows:input_type -> commandcenter.availability.v1.ListMaintenanceWindowsRequest
+	35, // 65: commandcenter.availability.v1.Availability.CreateMaintenanceWindow:input_type -> commandcenter.availability.v1.CreateMaintenanceWindowRequest
+	37, // 66: commandcenter.availability.v1.Availability.DeleteMaintenanceWindow:input_type -> commandcenter.availability.v1.DeleteMaintenanceWindowRequest
+	39, // 67: commandcenter.availability.v1.Availability.PreviewMaintenanceWindow:input_type -> commandcenter.availability.v1.PreviewMaintenanceWindowRequest
+	8,  // 68: commandcenter.availability.v1.Availability.GetOverview:output_type -> commandcenter.availability.v1.GetOverviewResponse
+	10, // 69: commandcenter.availability.v1.Availability.ListAvailability:output_type -> commandcenter.availability.v1.ListAvailabilityResponse
+	12, // 70: commandcenter.availability.v1.Availability.GetAvailability:output_type -> commandcenter.availability.v1.GetAvailabilityResponse
+	14, // 71: commandcenter.availability.v1.Availability.WatchAvailability:output_type -> commandcenter.availability.v1.WatchAvailabilityResponse
+	18, // 72: commandcenter.availability.v1.Availability.ListOfflineLog:output_type -> commandcenter.availability.v1.ListOfflineLogResponse
+	21, // 73: commandcenter.availability.v1.Availability.OrderBrake:output_type -> commandcenter.availability.v1.OrderBrakeResponse
+	28, // 74: commandcenter.availability.v1.Availability.GetMaintenance:output_type -> commandcenter.availability.v1.GetMaintenanceResponse
+	30, // 75: commandcenter.availability.v1.Availability.SetMaintenance:output_type -> commandcenter.availability.v1.SetMaintenanceResponse
+	32, // 76: commandcenter.availability.v1.Availability.ClearMaintenance:output_type -> commandcenter.availability.v1.ClearMaintenanceResponse
+	34, // 77: commandcenter.availability.v1.Availability.ListMaintenanceWindows:output_type -> commandcenter.availability.v1.ListMaintenanceWindowsResponse
+	36, // 78: commandcenter.availability.v1.Availability.CreateMaintenanceWindow:output_type -> commandcenter.availability.v1.CreateMaintenanceWindowResponse
+	38, // 79: commandcenter.availability.v1.Availability.DeleteMaintenanceWindow:output_type -> commandcenter.availability.v1.DeleteMaintenanceWindowResponse
+	40, // 80: commandcenter.availability.v1.Availability.PreviewMaintenanceWindow:output_type -> commandcenter.availability.v1.PreviewMaintenanceWindowResponse
+	68, // [68:81] is the sub-list for method output_type
+	55, // [55:68] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_availability_v1_availability_proto_init() }

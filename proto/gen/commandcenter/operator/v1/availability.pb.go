@@ -14,6 +14,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -421,8 +422,10 @@ type SetMaintenanceRequest struct {
 	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Why. Required.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	// When it ends by itself, in the future; absent: when it is turned off.
-	EndAt         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=end_at,json=endAt,proto3" json:"end_at,omitempty"`
+	// When it ends by itself, in the future; absent: when it is turned off. Not with duration.
+	EndAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=end_at,json=endAt,proto3" json:"end_at,omitempty"`
+	// After what time from now it ends by itself; over 0 and at most 366 days. Not with end_at. In JSON 7200s, 2h, 1h30m or PT2H.
+	Duration      *durationpb.Duration `protobuf:"bytes,5,opt,name=duration,proto3" json:"duration,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -481,6 +484,13 @@ func (x *SetMaintenanceRequest) GetReason() string {
 func (x *SetMaintenanceRequest) GetEndAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.EndAt
+	}
+	return nil
+}
+
+func (x *SetMaintenanceRequest) GetDuration() *durationpb.Duration {
+	if x != nil {
+		return x.Duration
 	}
 	return nil
 }
@@ -893,7 +903,7 @@ var File_commandcenter_operator_v1_availability_proto protoreflect.FileDescripto
 
 const file_commandcenter_operator_v1_availability_proto_rawDesc = "" +
 	"\n" +
-	",commandcenter/operator/v1/availability.proto\x12\x19commandcenter.operator.v1\x1a\x1bbuf/validate/validate.proto\x1a0commandcenter/availability/v1/availability.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a.protoc-gen-openapiv2/options/annotations.proto\" \n" +
+	",commandcenter/operator/v1/availability.proto\x12\x19commandcenter.operator.v1\x1a\x1bbuf/validate/validate.proto\x1a0commandcenter/availability/v1/availability.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a.protoc-gen-openapiv2/options/annotations.proto\" \n" +
 	"\x1eGetAvailabilityOverviewRequest\"\xd9\x02\n" +
 	"\x17ListAvailabilityRequest\x12B\n" +
 	"\bverdicts\x18\x01 \x03(\x0e2&.commandcenter.availability.v1.VerdictR\bverdicts\x12\x17\n" +
@@ -924,14 +934,15 @@ const file_commandcenter_operator_v1_availability_proto_rawDesc = "" +
 	"\x04etag\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x04etag\";\n" +
 	"\x15GetMaintenanceRequest\x12\"\n" +
 	"\x06server\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06server\"\xb0\x01\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06server\"\xe7\x01\n" +
 	"\x15SetMaintenanceRequest\x12\"\n" +
 	"\x06server\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06server\x12\x1c\n" +
 	"\x04etag\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x04etag\x12\"\n" +
 	"\x06reason\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\bR\x06reason\x121\n" +
-	"\x06end_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05endAt\"[\n" +
+	"\x06end_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05endAt\x125\n" +
+	"\bduration\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\bduration\"[\n" +
 	"\x17ClearMaintenanceRequest\x12\"\n" +
 	"\x06server\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06server\x12\x1c\n" +
@@ -1012,13 +1023,14 @@ var file_commandcenter_operator_v1_availability_proto_goTypes = []any{
 	(v11.HeartbeatPath)(0),                   // 18: commandcenter.registry.v1.HeartbeatPath
 	(v1.BrakeOrder)(0),                       // 19: commandcenter.availability.v1.BrakeOrder
 	(*timestamppb.Timestamp)(nil),            // 20: google.protobuf.Timestamp
-	(*v1.MaintenanceWindow)(nil),             // 21: commandcenter.availability.v1.MaintenanceWindow
-	(*v1.WindowRule)(nil),                    // 22: commandcenter.availability.v1.WindowRule
-	(*v1.Occurrence)(nil),                    // 23: commandcenter.availability.v1.Occurrence
-	(*v1.Overview)(nil),                      // 24: commandcenter.availability.v1.Overview
-	(*v1.WatchAvailabilityResponse)(nil),     // 25: commandcenter.availability.v1.WatchAvailabilityResponse
-	(*v1.PathStatus)(nil),                    // 26: commandcenter.availability.v1.PathStatus
-	(*v1.Maintenance)(nil),                   // 27: commandcenter.availability.v1.Maintenance
+	(*durationpb.Duration)(nil),              // 21: google.protobuf.Duration
+	(*v1.MaintenanceWindow)(nil),             // 22: commandcenter.availability.v1.MaintenanceWindow
+	(*v1.WindowRule)(nil),                    // 23: commandcenter.availability.v1.WindowRule
+	(*v1.Occurrence)(nil),                    // 24: commandcenter.availability.v1.Occurrence
+	(*v1.Overview)(nil),                      // 25: commandcenter.availability.v1.Overview
+	(*v1.WatchAvailabilityResponse)(nil),     // 26: commandcenter.availability.v1.WatchAvailabilityResponse
+	(*v1.PathStatus)(nil),                    // 27: commandcenter.availability.v1.PathStatus
+	(*v1.Maintenance)(nil),                   // 28: commandcenter.availability.v1.Maintenance
 }
 var file_commandcenter_operator_v1_availability_proto_depIdxs = []int32{
 	16, // 0: commandcenter.operator.v1.ListAvailabilityRequest.verdicts:type_name -> commandcenter.availability.v1.Verdict
@@ -1026,39 +1038,40 @@ var file_commandcenter_operator_v1_availability_proto_depIdxs = []int32{
 	18, // 2: commandcenter.operator.v1.OrderBrakeRequest.path:type_name -> commandcenter.registry.v1.HeartbeatPath
 	19, // 3: commandcenter.operator.v1.OrderBrakeRequest.order:type_name -> commandcenter.availability.v1.BrakeOrder
 	20, // 4: commandcenter.operator.v1.SetMaintenanceRequest.end_at:type_name -> google.protobuf.Timestamp
-	21, // 5: commandcenter.operator.v1.ListMaintenanceWindowsResponse.windows:type_name -> commandcenter.availability.v1.MaintenanceWindow
-	22, // 6: commandcenter.operator.v1.CreateMaintenanceWindowRequest.rule:type_name -> commandcenter.availability.v1.WindowRule
-	22, // 7: commandcenter.operator.v1.PreviewMaintenanceWindowRequest.rule:type_name -> commandcenter.availability.v1.WindowRule
-	23, // 8: commandcenter.operator.v1.PreviewMaintenanceWindowResponse.occurrences:type_name -> commandcenter.availability.v1.Occurrence
-	0,  // 9: commandcenter.operator.v1.AvailabilityConfig.GetOverview:input_type -> commandcenter.operator.v1.GetAvailabilityOverviewRequest
-	1,  // 10: commandcenter.operator.v1.AvailabilityConfig.ListAvailability:input_type -> commandcenter.operator.v1.ListAvailabilityRequest
-	3,  // 11: commandcenter.operator.v1.AvailabilityConfig.GetAvailability:input_type -> commandcenter.operator.v1.GetAvailabilityRequest
-	4,  // 12: commandcenter.operator.v1.AvailabilityConfig.WatchAvailability:input_type -> commandcenter.operator.v1.WatchAvailabilityRequest
-	5,  // 13: commandcenter.operator.v1.AvailabilityConfig.OrderBrake:input_type -> commandcenter.operator.v1.OrderBrakeRequest
-	6,  // 14: commandcenter.operator.v1.AvailabilityConfig.GetMaintenance:input_type -> commandcenter.operator.v1.GetMaintenanceRequest
-	7,  // 15: commandcenter.operator.v1.AvailabilityConfig.SetMaintenance:input_type -> commandcenter.operator.v1.SetMaintenanceRequest
-	8,  // 16: commandcenter.operator.v1.AvailabilityConfig.ClearMaintenance:input_type -> commandcenter.operator.v1.ClearMaintenanceRequest
-	9,  // 17: commandcenter.operator.v1.AvailabilityConfig.ListMaintenanceWindows:input_type -> commandcenter.operator.v1.ListMaintenanceWindowsRequest
-	11, // 18: commandcenter.operator.v1.AvailabilityConfig.CreateMaintenanceWindow:input_type -> commandcenter.operator.v1.CreateMaintenanceWindowRequest
-	12, // 19: commandcenter.operator.v1.AvailabilityConfig.PreviewMaintenanceWindow:input_type -> commandcenter.operator.v1.PreviewMaintenanceWindowRequest
-	14, // 20: commandcenter.operator.v1.AvailabilityConfig.DeleteMaintenanceWindow:input_type -> commandcenter.operator.v1.DeleteMaintenanceWindowRequest
-	24, // 21: commandcenter.operator.v1.AvailabilityConfig.GetOverview:output_type -> commandcenter.availability.v1.Overview
-	2,  // 22: commandcenter.operator.v1.AvailabilityConfig.ListAvailability:output_type -> commandcenter.operator.v1.ListAvailabilityResponse
-	17, // 23: commandcenter.operator.v1.AvailabilityConfig.GetAvailability:output_type -> commandcenter.availability.v1.ServerAvailability
-	25, // 24: commandcenter.operator.v1.AvailabilityConfig.WatchAvailability:output_type -> commandcenter.availability.v1.WatchAvailabilityResponse
-	26, // 25: commandcenter.operator.v1.AvailabilityConfig.OrderBrake:output_type -> commandcenter.availability.v1.PathStatus
-	27, // 26: commandcenter.operator.v1.AvailabilityConfig.GetMaintenance:output_type -> commandcenter.availability.v1.Maintenance
-	27, // 27: commandcenter.operator.v1.AvailabilityConfig.SetMaintenance:output_type -> commandcenter.availability.v1.Maintenance
-	27, // 28: commandcenter.operator.v1.AvailabilityConfig.ClearMaintenance:output_type -> commandcenter.availability.v1.Maintenance
-	10, // 29: commandcenter.operator.v1.AvailabilityConfig.ListMaintenanceWindows:output_type -> commandcenter.operator.v1.ListMaintenanceWindowsResponse
-	21, // 30: commandcenter.operator.v1.AvailabilityConfig.CreateMaintenanceWindow:output_type -> commandcenter.availability.v1.MaintenanceWindow
-	13, // 31: commandcenter.operator.v1.AvailabilityConfig.PreviewMaintenanceWindow:output_type -> commandcenter.operator.v1.PreviewMaintenanceWindowResponse
-	15, // 32: commandcenter.operator.v1.AvailabilityConfig.DeleteMaintenanceWindow:output_type -> commandcenter.operator.v1.DeleteMaintenanceWindowResponse
-	21, // [21:33] is the sub-list for method output_type
-	9,  // [9:21] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	21, // 5: commandcenter.operator.v1.SetMaintenanceRequest.duration:type_name -> google.protobuf.Duration
+	22, // 6: commandcenter.operator.v1.ListMaintenanceWindowsResponse.windows:type_name -> commandcenter.availability.v1.MaintenanceWindow
+	23, // 7: commandcenter.operator.v1.CreateMaintenanceWindowRequest.rule:type_name -> commandcenter.availability.v1.WindowRule
+	23, // 8: commandcenter.operator.v1.PreviewMaintenanceWindowRequest.rule:type_name -> commandcenter.availability.v1.WindowRule
+	24, // 9: commandcenter.operator.v1.PreviewMaintenanceWindowResponse.occurrences:type_name -> commandcenter.availability.v1.Occurrence
+	0,  // 10: commandcenter.operator.v1.AvailabilityConfig.GetOverview:input_type -> commandcenter.operator.v1.GetAvailabilityOverviewRequest
+	1,  // 11: commandcenter.operator.v1.AvailabilityConfig.ListAvailability:input_type -> commandcenter.operator.v1.ListAvailabilityRequest
+	3,  // 12: commandcenter.operator.v1.AvailabilityConfig.GetAvailability:input_type -> commandcenter.operator.v1.GetAvailabilityRequest
+	4,  // 13: commandcenter.operator.v1.AvailabilityConfig.WatchAvailability:input_type -> commandcenter.operator.v1.WatchAvailabilityRequest
+	5,  // 14: commandcenter.operator.v1.AvailabilityConfig.OrderBrake:input_type -> commandcenter.operator.v1.OrderBrakeRequest
+	6,  // 15: commandcenter.operator.v1.AvailabilityConfig.GetMaintenance:input_type -> commandcenter.operator.v1.GetMaintenanceRequest
+	7,  // 16: commandcenter.operator.v1.AvailabilityConfig.SetMaintenance:input_type -> commandcenter.operator.v1.SetMaintenanceRequest
+	8,  // 17: commandcenter.operator.v1.AvailabilityConfig.ClearMaintenance:input_type -> commandcenter.operator.v1.ClearMaintenanceRequest
+	9,  // 18: commandcenter.operator.v1.AvailabilityConfig.ListMaintenanceWindows:input_type -> commandcenter.operator.v1.ListMaintenanceWindowsRequest
+	11, // 19: commandcenter.operator.v1.AvailabilityConfig.CreateMaintenanceWindow:input_type -> commandcenter.operator.v1.CreateMaintenanceWindowRequest
+	12, // 20: commandcenter.operator.v1.AvailabilityConfig.PreviewMaintenanceWindow:input_type -> commandcenter.operator.v1.PreviewMaintenanceWindowRequest
+	14, // 21: commandcenter.operator.v1.AvailabilityConfig.DeleteMaintenanceWindow:input_type -> commandcenter.operator.v1.DeleteMaintenanceWindowRequest
+	25, // 22: commandcenter.operator.v1.AvailabilityConfig.GetOverview:output_type -> commandcenter.availability.v1.Overview
+	2,  // 23: commandcenter.operator.v1.AvailabilityConfig.ListAvailability:output_type -> commandcenter.operator.v1.ListAvailabilityResponse
+	17, // 24: commandcenter.operator.v1.AvailabilityConfig.GetAvailability:output_type -> commandcenter.availability.v1.ServerAvailability
+	26, // 25: commandcenter.operator.v1.AvailabilityConfig.WatchAvailability:output_type -> commandcenter.availability.v1.WatchAvailabilityResponse
+	27, // 26: commandcenter.operator.v1.AvailabilityConfig.OrderBrake:output_type -> commandcenter.availability.v1.PathStatus
+	28, // 27: commandcenter.operator.v1.AvailabilityConfig.GetMaintenance:output_type -> commandcenter.availability.v1.Maintenance
+	28, // 28: commandcenter.operator.v1.AvailabilityConfig.SetMaintenance:output_type -> commandcenter.availability.v1.Maintenance
+	28, // 29: commandcenter.operator.v1.AvailabilityConfig.ClearMaintenance:output_type -> commandcenter.availability.v1.Maintenance
+	10, // 30: commandcenter.operator.v1.AvailabilityConfig.ListMaintenanceWindows:output_type -> commandcenter.operator.v1.ListMaintenanceWindowsResponse
+	22, // 31: commandcenter.operator.v1.AvailabilityConfig.CreateMaintenanceWindow:output_type -> commandcenter.availability.v1.MaintenanceWindow
+	13, // 32: commandcenter.operator.v1.AvailabilityConfig.PreviewMaintenanceWindow:output_type -> commandcenter.operator.v1.PreviewMaintenanceWindowResponse
+	15, // 33: commandcenter.operator.v1.AvailabilityConfig.DeleteMaintenanceWindow:output_type -> commandcenter.operator.v1.DeleteMaintenanceWindowResponse
+	22, // [22:34] is the sub-list for method output_type
+	10, // [10:22] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_operator_v1_availability_proto_init() }

@@ -59,7 +59,8 @@ type AvailabilityConfigClient interface {
 	ClearMaintenance(ctx context.Context, in *ClearMaintenanceRequest, opts ...grpc.CallOption) (*v1.Maintenance, error)
 	// ListMaintenanceWindows lists a server's windows with their next occurrences.
 	ListMaintenanceWindows(ctx context.Context, in *ListMaintenanceWindowsRequest, opts ...grpc.CallOption) (*ListMaintenanceWindowsResponse, error)
-	// CreateMaintenanceWindow adds a one-off or recurring window.
+	// CreateMaintenanceWindow adds a one-off or recurring window. With an Idempotency-Key (a UUID; over gRPC the metadata idempotency-key) the
+	// same request made again within a day answers the window that was made, and another request under that key is refused.
 	CreateMaintenanceWindow(ctx context.Context, in *CreateMaintenanceWindowRequest, opts ...grpc.CallOption) (*v1.MaintenanceWindow, error)
 	// PreviewMaintenanceWindow tells when a window would occur, and stores nothing.
 	PreviewMaintenanceWindow(ctx context.Context, in *PreviewMaintenanceWindowRequest, opts ...grpc.CallOption) (*PreviewMaintenanceWindowResponse, error)
@@ -229,7 +230,8 @@ type AvailabilityConfigServer interface {
 	ClearMaintenance(context.Context, *ClearMaintenanceRequest) (*v1.Maintenance, error)
 	// ListMaintenanceWindows lists a server's windows with their next occurrences.
 	ListMaintenanceWindows(context.Context, *ListMaintenanceWindowsRequest) (*ListMaintenanceWindowsResponse, error)
-	// CreateMaintenanceWindow adds a one-off or recurring window.
+	// CreateMaintenanceWindow adds a one-off or recurring window. With an Idempotency-Key (a UUID; over gRPC the metadata idempotency-key) the
+	// same request made again within a day answers the window that was made, and another request under that key is refused.
 	CreateMaintenanceWindow(context.Context, *CreateMaintenanceWindowRequest) (*v1.MaintenanceWindow, error)
 	// PreviewMaintenanceWindow tells when a window would occur, and stores nothing.
 	PreviewMaintenanceWindow(context.Context, *PreviewMaintenanceWindowRequest) (*PreviewMaintenanceWindowResponse, error)

@@ -1,3 +1,3 @@
-INSERT INTO TblMaintenanceWindow (ServerKey, StartAt, EndAt, StartLocal, Zone, RRule, DurationMs, Reason, CreatedBy, CreatedAt, LastEndAt)
-VALUES (@serverKey, @startAt, @endAt, @startLocal, @zone, @rrule, @durationMs, @reason, @createdBy, @createdAt, @lastEndAt)
+INSERT INTO TblMaintenanceWindow (ServerKey, StartAt, EndAt, StartLocal, Zone, RRule, DurationMs, Ends, Reason, CreatedBy, CreatedAt, LastEndAt)
+VALUES (@serverKey, @startAt, @endAt, @startLocal, @zone, @rrule, @durationMs, @ends, @reason, @createdBy, @createdAt, @lastEndAt)
 RETURNING WindowKey;

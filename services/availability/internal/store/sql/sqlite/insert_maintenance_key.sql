@@ -1,0 +1,2 @@
+INSERT INTO TblMaintenanceKey (IdempotencyKey, WindowKey, RequestHash, CreatedAt)
+VALUES (@key, @windowKey, @hash, @createdAt);

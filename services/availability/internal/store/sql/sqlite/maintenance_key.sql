@@ -1,0 +1,1 @@
+SELECT WindowKey, RequestHash FROM TblMaintenanceKey WHERE IdempotencyKey = @key;

@@ -1,0 +1,1 @@
+DELETE FROM TblMaintenanceKey WHERE CreatedAt < @before;

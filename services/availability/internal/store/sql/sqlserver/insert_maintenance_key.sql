@@ -1,0 +1,2 @@
+INSERT INTO dbo.TblMaintenanceKey (IdempotencyKey, WindowKey, RequestHash, CreatedAt)
+VALUES (@key, @windowKey, @hash, CAST(@createdAt AS datetime2(3)));

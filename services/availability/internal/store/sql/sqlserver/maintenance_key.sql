@@ -1,0 +1,1 @@
+SELECT WindowKey, RequestHash FROM dbo.TblMaintenanceKey WHERE IdempotencyKey = @key;

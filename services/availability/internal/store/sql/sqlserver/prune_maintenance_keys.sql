@@ -1,0 +1,1 @@
+DELETE FROM dbo.TblMaintenanceKey WHERE CreatedAt < CAST(@before AS datetime2(3));
