@@ -11,6 +11,7 @@ import (
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/authn"
 	"github.com/commandcenter/fleet/services/internal/config"
+	"github.com/commandcenter/fleet/services/internal/dbclock"
 	"github.com/commandcenter/fleet/services/internal/grpcserver"
 	"github.com/commandcenter/fleet/services/internal/lifecycle"
 	"github.com/commandcenter/fleet/services/internal/sqldb"
@@ -188,7 +189,7 @@ func Run(ctx context.Context, cfg Config) error {
 		lifecycle.Part{Name: "admin", Run: admin.Run},
 		lifecycle.Part{Name: "tokens", Run: tokens.Run},
 		lifecycle.Part{Name: "watch", Run: watch.run},
-		lifecycle.Part{Name: "clock", Run: newClock(opened, metrics, cfg.Logger).run},
+		lifecycle.Part{Name: "clock", Run: dbclock.NewWatch(opened.LookAtClock, metrics, cfg.Logger).Run},
 		lifecycle.Part{Name: "partition", Run: partitions.Run},
 		lifecycle.Part{Name: "grpc", Run: server.Run},
 	)

@@ -77,6 +77,7 @@ func newAgents(head *registryv1.FleetHead) *agents {
 			read.evidence[path] = verdict.Evidence{
 				ReportedAt: instant(one.GetReportedAt()), HealthySince: instant(one.GetHealthySince()),
 				Backlog: one.GetBacklog().AsDuration(), HeardAt: instant(one.GetHeardAt()),
+				Broker: verdict.Skew{Ahead: one.GetBrokerSkew().GetAhead().AsDuration(), Within: one.GetBrokerSkew().GetUncertainty().AsDuration()},
 			}
 		}
 	}

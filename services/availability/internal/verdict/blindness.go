@@ -11,6 +11,7 @@ type Evidence struct {
 	HealthySince time.Time     // without a gap; zero: not healthy, also if the backlog could not be peeked
 	Backlog      time.Duration // age of the oldest message not yet ingested, locked ones included; 0: none
 	HeardAt      time.Time     // newest heartbeat of any agent, whatever its registration; zero: none
+	Broker       Skew          // of the broker's clock, as last measured; it decides nothing
 }
 
 // Blindness is why a path proves nothing; empty: it does.

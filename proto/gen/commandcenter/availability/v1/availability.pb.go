@@ -434,7 +434,10 @@ type PathStatus struct {
 	// Servers that stay online only because they are held on this path.
 	ServersHeld int32 `protobuf:"varint,12,opt,name=servers_held,json=serversHeld,proto3" json:"servers_held,omitempty"`
 	// Etag of the brake: changes with each new mass and each order. Opaque.
-	Etag          string `protobuf:"bytes,13,opt,name=etag,proto3" json:"etag,omitempty"`
+	Etag string `protobuf:"bytes,13,opt,name=etag,proto3" json:"etag,omitempty"`
+	// How far the broker's clock is from the database's, where that is more than 5 s for sure; absent otherwise, and on the direct path.
+	// Ages of heartbeats are taken from the broker's own clock, so that it decides nothing.
+	BrokerSkew    *v1.ClockSkew `protobuf:"bytes,14,opt,name=broker_skew,json=brokerSkew,proto3" json:"broker_skew,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -558,6 +561,13 @@ func (x *PathStatus) GetEtag() string {
 		return x.Etag
 	}
 	return ""
+}
+
+func (x *PathStatus) GetBrokerSkew() *v1.ClockSkew {
+	if x != nil {
+		return x.BrokerSkew
+	}
+	return nil
 }
 
 // Overview is how the job goes.
@@ -2800,7 +2810,7 @@ const file_commandcenter_availability_v1_availability_proto_rawDesc = "" +
 	" \x01(\x0e2&.commandcenter.availability.v1.HoldingR\aholding\x12E\n" +
 	"\theld_path\x18\v \x01(\x0e2(.commandcenter.registry.v1.HeartbeatPathR\bheldPath\x12D\n" +
 	"\x10second_writer_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x0esecondWriterAt\x125\n" +
-	"\bheard_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\aheardAt\"\xb7\x04\n" +
+	"\bheard_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\aheardAt\"\xfe\x04\n" +
 	"\n" +
 	"PathStatus\x12<\n" +
 	"\x04path\x18\x01 \x01(\x0e2(.commandcenter.registry.v1.HeartbeatPathR\x04path\x12\x14\n" +
@@ -2819,7 +2829,9 @@ const file_commandcenter_availability_v1_availability_proto_rawDesc = "" +
 	" \x01(\x05R\rserversOnline\x12%\n" +
 	"\x0eservers_silent\x18\v \x01(\x05R\rserversSilent\x12!\n" +
 	"\fservers_held\x18\f \x01(\x05R\vserversHeld\x12\x12\n" +
-	"\x04etag\x18\r \x01(\tR\x04etag\"\xc2\x02\n" +
+	"\x04etag\x18\r \x01(\tR\x04etag\x12E\n" +
+	"\vbroker_skew\x18\x0e \x01(\v2$.commandcenter.registry.v1.ClockSkewR\n" +
+	"brokerSkew\"\xc2\x02\n" +
 	"\bOverview\x127\n" +
 	"\x04mode\x18\x01 \x01(\x0e2#.commandcenter.availability.v1.ModeR\x04mode\x12\x16\n" +
 	"\x06holder\x18\x02 \x01(\tR\x06holder\x12D\n" +
@@ -3086,7 +3098,8 @@ var file_commandcenter_availability_v1_availability_proto_goTypes = []any{
 	(*PreviewMaintenanceWindowResponse)(nil), // 40: commandcenter.availability.v1.PreviewMaintenanceWindowResponse
 	(*timestamppb.Timestamp)(nil),            // 41: google.protobuf.Timestamp
 	(v1.HeartbeatPath)(0),                    // 42: commandcenter.registry.v1.HeartbeatPath
-	(*durationpb.Duration)(nil),              // 43: google.protobuf.Duration
+	(*v1.ClockSkew)(nil),                     // 43: commandcenter.registry.v1.ClockSkew
+	(*durationpb.Duration)(nil),              // 44: google.protobuf.Duration
 }
 var file_commandcenter_availability_v1_availability_proto_depIdxs = []int32{
 	1,  // 0: commandcenter.availability.v1.ServerAvailability.verdict:type_name -> commandcenter.availability.v1.Verdict
@@ -3100,81 +3113,82 @@ var file_commandcenter_availability_v1_availability_proto_depIdxs = []int32{
 	41, // 8: commandcenter.availability.v1.PathStatus.brake_since:type_name -> google.protobuf.Timestamp
 	3,  // 9: commandcenter.availability.v1.PathStatus.order:type_name -> commandcenter.availability.v1.BrakeOrder
 	41, // 10: commandcenter.availability.v1.PathStatus.ordered_at:type_name -> google.protobuf.Timestamp
-	0,  // 11: commandcenter.availability.v1.Overview.mode:type_name -> commandcenter.availability.v1.Mode
-	41, // 12: commandcenter.availability.v1.Overview.lease_expires_at:type_name -> google.protobuf.Timestamp
-	5,  // 13: commandcenter.availability.v1.Overview.paths:type_name -> commandcenter.availability.v1.PathStatus
-	41, // 14: commandcenter.availability.v1.Overview.second_writer_at:type_name -> google.protobuf.Timestamp
-	6,  // 15: commandcenter.availability.v1.GetOverviewResponse.overview:type_name -> commandcenter.availability.v1.Overview
-	1,  // 16: commandcenter.availability.v1.ListAvailabilityRequest.verdicts:type_name -> commandcenter.availability.v1.Verdict
-	4,  // 17: commandcenter.availability.v1.ListAvailabilityResponse.servers:type_name -> commandcenter.availability.v1.ServerAvailability
-	4,  // 18: commandcenter.availability.v1.GetAvailabilityResponse.server:type_name -> commandcenter.availability.v1.ServerAvailability
-	4,  // 19: commandcenter.availability.v1.WatchAvailabilityResponse.server:type_name -> commandcenter.availability.v1.ServerAvailability
-	6,  // 20: commandcenter.availability.v1.WatchAvailabilityResponse.overview:type_name -> commandcenter.availability.v1.Overview
-	15, // 21: commandcenter.availability.v1.WatchAvailabilityResponse.snapshot_complete:type_name -> commandcenter.availability.v1.SnapshotComplete
-	16, // 22: commandcenter.availability.v1.WatchAvailabilityResponse.server_gone:type_name -> commandcenter.availability.v1.ServerGone
-	41, // 23: commandcenter.availability.v1.ListOfflineLogRequest.start_at:type_name -> google.protobuf.Timestamp
-	41, // 24: commandcenter.availability.v1.ListOfflineLogRequest.end_at:type_name -> google.protobuf.Timestamp
-	19, // 25: commandcenter.availability.v1.ListOfflineLogResponse.entries:type_name -> commandcenter.availability.v1.OfflineLogEntry
-	41, // 26: commandcenter.availability.v1.OfflineLogEntry.created_at:type_name -> google.protobuf.Timestamp
-	42, // 27: commandcenter.availability.v1.OrderBrakeRequest.path:type_name -> commandcenter.registry.v1.HeartbeatPath
-	3,  // 28: commandcenter.availability.v1.OrderBrakeRequest.order:type_name -> commandcenter.availability.v1.BrakeOrder
-	5,  // 29: commandcenter.availability.v1.OrderBrakeResponse.path:type_name -> commandcenter.availability.v1.PathStatus
-	41, // 30: commandcenter.availability.v1.MaintenanceSwitch.end_at:type_name -> google.protobuf.Timestamp
-	41, // 31: commandcenter.availability.v1.MaintenanceSwitch.changed_at:type_name -> google.protobuf.Timestamp
-	41, // 32: commandcenter.availability.v1.Maintenance.active_until:type_name -> google.protobuf.Timestamp
-	22, // 33: commandcenter.availability.v1.Maintenance.manual:type_name -> commandcenter.availability.v1.MaintenanceSwitch
-	25, // 34: commandcenter.availability.v1.Maintenance.windows:type_name -> commandcenter.availability.v1.MaintenanceWindow
-	41, // 35: commandcenter.availability.v1.WindowRule.start_at:type_name -> google.protobuf.Timestamp
-	41, // 36: commandcenter.availability.v1.WindowRule.end_at:type_name -> google.protobuf.Timestamp
-	43, // 37: commandcenter.availability.v1.WindowRule.duration:type_name -> google.protobuf.Duration
-	24, // 38: commandcenter.availability.v1.MaintenanceWindow.rule:type_name -> commandcenter.availability.v1.WindowRule
-	41, // 39: commandcenter.availability.v1.MaintenanceWindow.created_at:type_name -> google.protobuf.Timestamp
-	26, // 40: commandcenter.availability.v1.MaintenanceWindow.occurrences:type_name -> commandcenter.availability.v1.Occurrence
-	41, // 41: commandcenter.availability.v1.Occurrence.start_at:type_name -> google.protobuf.Timestamp
-	41, // 42: commandcenter.availability.v1.Occurrence.end_at:type_name -> google.protobuf.Timestamp
-	43, // 43: commandcenter.availability.v1.Occurrence.duration:type_name -> google.protobuf.Duration
-	43, // 44: commandcenter.availability.v1.Occurrence.wall_duration:type_name -> google.protobuf.Duration
-	23, // 45: commandcenter.availability.v1.GetMaintenanceResponse.maintenance:type_name -> commandcenter.availability.v1.Maintenance
-	41, // 46: commandcenter.availability.v1.SetMaintenanceRequest.end_at:type_name -> google.protobuf.Timestamp
-	43, // 47: commandcenter.availability.v1.SetMaintenanceRequest.duration:type_name -> google.protobuf.Duration
-	23, // 48: commandcenter.availability.v1.SetMaintenanceResponse.maintenance:type_name -> commandcenter.availability.v1.Maintenance
-	23, // 49: commandcenter.availability.v1.ClearMaintenanceResponse.maintenance:type_name -> commandcenter.availability.v1.Maintenance
-	25, // 50: commandcenter.availability.v1.ListMaintenanceWindowsResponse.windows:type_name -> commandcenter.availability.v1.MaintenanceWindow
-	24, // 51: commandcenter.availability.v1.CreateMaintenanceWindowRequest.rule:type_name -> commandcenter.availability.v1.WindowRule
-	25, // 52: commandcenter.availability.v1.CreateMaintenanceWindowResponse.window:type_name -> commandcenter.availability.v1.MaintenanceWindow
-	24, // 53: commandcenter.availability.v1.PreviewMaintenanceWindowRequest.rule:type_name -> commandcenter.availability.v1.WindowRule
-	26, // 54: commandcenter.availability.v1.PreviewMaintenanceWindowResponse.occurrences:type_name -> commandcenter.availability.v1.Occurrence
-	7,  // 55: commandcenter.availability.v1.Availability.GetOverview:input_type -> commandcenter.availability.v1.GetOverviewRequest
-	9,  // 56: commandcenter.availability.v1.Availability.ListAvailability:input_type -> commandcenter.availability.v1.ListAvailabilityRequest
-	11, // 57: commandcenter.availability.v1.Availability.GetAvailability:input_type -> commandcenter.availability.v1.GetAvailabilityRequest
-	13, // 58: commandcenter.availability.v1.Availability.WatchAvailability:input_type -> commandcenter.availability.v1.WatchAvailabilityRequest
-	17, // 59: commandcenter.availability.v1.Availability.ListOfflineLog:input_type -> commandcenter.availability.v1.ListOfflineLogRequest
-	20, // 60: commandcenter.availability.v1.Availability.OrderBrake:input_type -> commandcenter.availability.v1.OrderBrakeRequest
-	27, // 61: commandcenter.availability.v1.Availability.GetMaintenance:input_type -> commandcenter.availability.v1.GetMaintenanceRequest
-	29, // 62: commandcenter.availability.v1.Availability.SetMaintenance:input_type -> commandcenter.availability.v1.SetMaintenanceRequest
-	31, // 63: commandcenter.availability.v1.Availability.ClearMaintenance:input_type -> commandcenter.availability.v1.ClearMaintenanceRequest
-	33, // 64: commandcenter.availability.v1.Availability.ListMaintenanceWindows:input_type -> commandcenter.availability.v1.ListMaintenanceWindowsRequest
-	35, // 65: commandcenter.availability.v1.Availability.CreateMaintenanceWindow:input_type -> commandcenter.availability.v1.CreateMaintenanceWindowRequest
-	37, // 66: commandcenter.availability.v1.Availability.DeleteMaintenanceWindow:input_type -> commandcenter.availability.v1.DeleteMaintenanceWindowRequest
-	39, // 67: commandcenter.availability.v1.Availability.PreviewMaintenanceWindow:input_type -> commandcenter.availability.v1.PreviewMaintenanceWindowRequest
-	8,  // 68: commandcenter.availability.v1.Availability.GetOverview:output_type -> commandcenter.availability.v1.GetOverviewResponse
-	10, // 69: commandcenter.availability.v1.Availability.ListAvailability:output_type -> commandcenter.availability.v1.ListAvailabilityResponse
-	12, // 70: commandcenter.availability.v1.Availability.GetAvailability:output_type -> commandcenter.availability.v1.GetAvailabilityResponse
-	14, // 71: commandcenter.availability.v1.Availability.WatchAvailability:output_type -> commandcenter.availability.v1.WatchAvailabilityResponse
-	18, // 72: commandcenter.availability.v1.Availability.ListOfflineLog:output_type -> commandcenter.availability.v1.ListOfflineLogResponse
-	21, // 73: commandcenter.availability.v1.Availability.OrderBrake:output_type -> commandcenter.availability.v1.OrderBrakeResponse
-	28, // 74: commandcenter.availability.v1.Availability.GetMaintenance:output_type -> commandcenter.availability.v1.GetMaintenanceResponse
-	30, // 75: commandcenter.availability.v1.Availability.SetMaintenance:output_type -> commandcenter.availability.v1.SetMaintenanceResponse
-	32, // 76: commandcenter.availability.v1.Availability.ClearMaintenance:output_type -> commandcenter.availability.v1.ClearMaintenanceResponse
-	34, // 77: commandcenter.availability.v1.Availability.ListMaintenanceWindows:output_type -> commandcenter.availability.v1.ListMaintenanceWindowsResponse
-	36, // 78: commandcenter.availability.v1.Availability.CreateMaintenanceWindow:output_type -> commandcenter.availability.v1.CreateMaintenanceWindowResponse
-	38, // 79: commandcenter.availability.v1.Availability.DeleteMaintenanceWindow:output_type -> commandcenter.availability.v1.DeleteMaintenanceWindowResponse
-	40, // 80: commandcenter.availability.v1.Availability.PreviewMaintenanceWindow:output_type -> commandcenter.availability.v1.PreviewMaintenanceWindowResponse
-	68, // [68:81] is the sub-list for method output_type
-	55, // [55:68] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	43, // 11: commandcenter.availability.v1.PathStatus.broker_skew:type_name -> commandcenter.registry.v1.ClockSkew
+	0,  // 12: commandcenter.availability.v1.Overview.mode:type_name -> commandcenter.availability.v1.Mode
+	41, // 13: commandcenter.availability.v1.Overview.lease_expires_at:type_name -> google.protobuf.Timestamp
+	5,  // 14: commandcenter.availability.v1.Overview.paths:type_name -> commandcenter.availability.v1.PathStatus
+	41, // 15: commandcenter.availability.v1.Overview.second_writer_at:type_name -> google.protobuf.Timestamp
+	6,  // 16: commandcenter.availability.v1.GetOverviewResponse.overview:type_name -> commandcenter.availability.v1.Overview
+	1,  // 17: commandcenter.availability.v1.ListAvailabilityRequest.verdicts:type_name -> commandcenter.availability.v1.Verdict
+	4,  // 18: commandcenter.availability.v1.ListAvailabilityResponse.servers:type_name -> commandcenter.availability.v1.ServerAvailability
+	4,  // 19: commandcenter.availability.v1.GetAvailabilityResponse.server:type_name -> commandcenter.availability.v1.ServerAvailability
+	4,  // 20: commandcenter.availability.v1.WatchAvailabilityResponse.server:type_name -> commandcenter.availability.v1.ServerAvailability
+	6,  // 21: commandcenter.availability.v1.WatchAvailabilityResponse.overview:type_name -> commandcenter.availability.v1.Overview
+	15, // 22: commandcenter.availability.v1.WatchAvailabilityResponse.snapshot_complete:type_name -> commandcenter.availability.v1.SnapshotComplete
+	16, // 23: commandcenter.availability.v1.WatchAvailabilityResponse.server_gone:type_name -> commandcenter.availability.v1.ServerGone
+	41, // 24: commandcenter.availability.v1.ListOfflineLogRequest.start_at:type_name -> google.protobuf.Timestamp
+	41, // 25: commandcenter.availability.v1.ListOfflineLogRequest.end_at:type_name -> google.protobuf.Timestamp
+	19, // 26: commandcenter.availability.v1.ListOfflineLogResponse.entries:type_name -> commandcenter.availability.v1.OfflineLogEntry
+	41, // 27: commandcenter.availability.v1.OfflineLogEntry.created_at:type_name -> google.protobuf.Timestamp
+	42, // 28: commandcenter.availability.v1.OrderBrakeRequest.path:type_name -> commandcenter.registry.v1.HeartbeatPath
+	3,  // 29: commandcenter.availability.v1.OrderBrakeRequest.order:type_name -> commandcenter.availability.v1.BrakeOrder
+	5,  // 30: commandcenter.availability.v1.OrderBrakeResponse.path:type_name -> commandcenter.availability.v1.PathStatus
+	41, // 31: commandcenter.availability.v1.MaintenanceSwitch.end_at:type_name -> google.protobuf.Timestamp
+	41, // 32: commandcenter.availability.v1.MaintenanceSwitch.changed_at:type_name -> google.protobuf.Timestamp
+	41, // 33: commandcenter.availability.v1.Maintenance.active_until:type_name -> google.protobuf.Timestamp
+	22, // 34: commandcenter.availability.v1.Maintenance.manual:type_name -> commandcenter.availability.v1.MaintenanceSwitch
+	25, // 35: commandcenter.availability.v1.Maintenance.windows:type_name -> commandcenter.availability.v1.MaintenanceWindow
+	41, // 36: commandcenter.availability.v1.WindowRule.start_at:type_name -> google.protobuf.Timestamp
+	41, // 37: commandcenter.availability.v1.WindowRule.end_at:type_name -> google.protobuf.Timestamp
+	44, // 38: commandcenter.availability.v1.WindowRule.duration:type_name -> google.protobuf.Duration
+	24, // 39: commandcenter.availability.v1.MaintenanceWindow.rule:type_name -> commandcenter.availability.v1.WindowRule
+	41, // 40: commandcenter.availability.v1.MaintenanceWindow.created_at:type_name -> google.protobuf.Timestamp
+	26, // 41: commandcenter.availability.v1.MaintenanceWindow.occurrences:type_name -> commandcenter.availability.v1.Occurrence
+	41, // 42: commandcenter.availability.v1.Occurrence.start_at:type_name -> google.protobuf.Timestamp
+	41, // 43: commandcenter.availability.v1.Occurrence.end_at:type_name -> google.protobuf.Timestamp
+	44, // 44: commandcenter.availability.v1.Occurrence.duration:type_name -> google.protobuf.Duration
+	44, // 45: commandcenter.availability.v1.Occurrence.wall_duration:type_name -> google.protobuf.Duration
+	23, // 46: commandcenter.availability.v1.GetMaintenanceResponse.maintenance:type_name -> commandcenter.availability.v1.Maintenance
+	41, // 47: commandcenter.availability.v1.SetMaintenanceRequest.end_at:type_name -> google.protobuf.Timestamp
+	44, // 48: commandcenter.availability.v1.SetMaintenanceRequest.duration:type_name -> google.protobuf.Duration
+	23, // 49: commandcenter.availability.v1.SetMaintenanceResponse.maintenance:type_name -> commandcenter.availability.v1.Maintenance
+	23, // 50: commandcenter.availability.v1.ClearMaintenanceResponse.maintenance:type_name -> commandcenter.availability.v1.Maintenance
+	25, // 51: commandcenter.availability.v1.ListMaintenanceWindowsResponse.windows:type_name -> commandcenter.availability.v1.MaintenanceWindow
+	24, // 52: commandcenter.availability.v1.CreateMaintenanceWindowRequest.rule:type_name -> commandcenter.availability.v1.WindowRule
+	25, // 53: commandcenter.availability.v1.CreateMaintenanceWindowResponse.window:type_name -> commandcenter.availability.v1.MaintenanceWindow
+	24, // 54: commandcenter.availability.v1.PreviewMaintenanceWindowRequest.rule:type_name -> commandcenter.availability.v1.WindowRule
+	26, // 55: commandcenter.availability.v1.PreviewMaintenanceWindowResponse.occurrences:type_name -> commandcenter.availability.v1.Occurrence
+	7,  // 56: commandcenter.availability.v1.Availability.GetOverview:input_type -> commandcenter.availability.v1.GetOverviewRequest
+	9,  // 57: commandcenter.availability.v1.Availability.ListAvailability:input_type -> commandcenter.availability.v1.ListAvailabilityRequest
+	11, // 58: commandcenter.availability.v1.Availability.GetAvailability:input_type -> commandcenter.availability.v1.GetAvailabilityRequest
+	13, // 59: commandcenter.availability.v1.Availability.WatchAvailability:input_type -> commandcenter.availability.v1.WatchAvailabilityRequest
+	17, // 60: commandcenter.availability.v1.Availability.ListOfflineLog:input_type -> commandcenter.availability.v1.ListOfflineLogRequest
+	20, // 61: commandcenter.availability.v1.Availability.OrderBrake:input_type -> commandcenter.availability.v1.OrderBrakeRequest
+	27, // 62: commandcenter.availability.v1.Availability.GetMaintenance:input_type -> commandcenter.availability.v1.GetMaintenanceRequest
+	29, // 63: commandcenter.availability.v1.Availability.SetMaintenance:input_type -> commandcenter.availability.v1.SetMaintenanceRequest
+	31, // 64: commandcenter.availability.v1.Availability.ClearMaintenance:input_type -> commandcenter.availability.v1.ClearMaintenanceRequest
+	33, // 65: commandcenter.availability.v1.Availability.ListMaintenanceWindows:input_type -> commandcenter.availability.v1.ListMaintenanceWindowsRequest
+	35, // 66: commandcenter.availability.v1.Availability.CreateMaintenanceWindow:input_type -> commandcenter.availability.v1.CreateMaintenanceWindowRequest
+	37, // 67: commandcenter.availability.v1.Availability.DeleteMaintenanceWindow:input_type -> commandcenter.availability.v1.DeleteMaintenanceWindowRequest
+	39, // 68: commandcenter.availability.v1.Availability.PreviewMaintenanceWindow:input_type -> commandcenter.availability.v1.PreviewMaintenanceWindowRequest
+	8,  // 69: commandcenter.availability.v1.Availability.GetOverview:output_type -> commandcenter.availability.v1.GetOverviewResponse
+	10, // 70: commandcenter.availability.v1.Availability.ListAvailability:output_type -> commandcenter.availability.v1.ListAvailabilityResponse
+	12, // 71: commandcenter.availability.v1.Availability.GetAvailability:output_type -> commandcenter.availability.v1.GetAvailabilityResponse
+	14, // 72: commandcenter.availability.v1.Availability.WatchAvailability:output_type -> commandcenter.availability.v1.WatchAvailabilityResponse
+	18, // 73: commandcenter.availability.v1.Availability.ListOfflineLog:output_type -> commandcenter.availability.v1.ListOfflineLogResponse
+	21, // 74: commandcenter.availability.v1.Availability.OrderBrake:output_type -> commandcenter.availability.v1.OrderBrakeResponse
+	28, // 75: commandcenter.availability.v1.Availability.GetMaintenance:output_type -> commandcenter.availability.v1.GetMaintenanceResponse
+	30, // 76: commandcenter.availability.v1.Availability.SetMaintenance:output_type -> commandcenter.availability.v1.SetMaintenanceResponse
+	32, // 77: commandcenter.availability.v1.Availability.ClearMaintenance:output_type -> commandcenter.availability.v1.ClearMaintenanceResponse
+	34, // 78: commandcenter.availability.v1.Availability.ListMaintenanceWindows:output_type -> commandcenter.availability.v1.ListMaintenanceWindowsResponse
+	36, // 79: commandcenter.availability.v1.Availability.CreateMaintenanceWindow:output_type -> commandcenter.availability.v1.CreateMaintenanceWindowResponse
+	38, // 80: commandcenter.availability.v1.Availability.DeleteMaintenanceWindow:output_type -> commandcenter.availability.v1.DeleteMaintenanceWindowResponse
+	40, // 81: commandcenter.availability.v1.Availability.PreviewMaintenanceWindow:output_type -> commandcenter.availability.v1.PreviewMaintenanceWindowResponse
+	69, // [69:82] is the sub-list for method output_type
+	56, // [56:69] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_availability_v1_availability_proto_init() }
