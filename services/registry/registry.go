@@ -28,6 +28,7 @@ type Config struct {
 	Log      telemetry.LogConfig     `config:"log"`
 	Database DatabaseConfig          `config:"database"`
 	Cloud    CloudConfig             `config:"cloud"`
+	Returns  ReturnsConfig           `config:"returns"`
 	// Reflection lists the services to whoever asks.
 	Reflection bool `config:"reflection"`
 
@@ -53,10 +54,11 @@ type Endpoints struct{ GRPC, Admin string }
 // DefaultConfig listens on loopback; only the database must be set.
 func DefaultConfig() Config {
 	return Config{
-		GRPC:  grpcserver.ListenConfig{Listen: "127.0.0.1:7410"},
-		Admin: telemetry.AdminConfig{Listen: "127.0.0.1:7411"},
-		Log:   telemetry.DefaultLogConfig(),
-		Cloud: defaultCloudConfig(),
+		GRPC:    grpcserver.ListenConfig{Listen: "127.0.0.1:7410"},
+		Admin:   telemetry.AdminConfig{Listen: "127.0.0.1:7411"},
+		Log:     telemetry.DefaultLogConfig(),
+		Cloud:   defaultCloudConfig(),
+		Returns: defaultReturnsConfig(),
 	}
 }
 
@@ -68,6 +70,7 @@ func (c Config) Validate() error {
 	problems.AddError(err)
 	problems.AddError(c.Admin.Validate("admin"))
 	c.Cloud.validate(&problems)
+	c.Returns.validate(&problems)
 	url, err := c.Database.url()
 	problems.AddError(err)
 	if err == nil {
@@ -170,9 +173,9 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	control := opened.Cloud(cfg.Cloud.limits())
-	partitions := partition.New(control, cfg.Cloud.Debounce, partition.NewMetrics(metrics), cfg.Logger)
+	partitions := partition.New(control, cfg.Cloud.Debounce, cfg.Returns.returns(), partition.NewMetrics(metrics), cfg.Logger)
 	partitions.Look(ctx, time.Now())
-	registryv1.RegisterAgentRegistryServer(server.GRPC(), &rpc.Agents{Store: opened, Metrics: own, Lists: partitions})
+	registryv1.RegisterAgentRegistryServer(server.GRPC(), &rpc.Agents{Store: opened, Metrics: own, Lists: partitions, Returns: partitions.Returns})
 	registryv1.RegisterServerCatalogServer(server.GRPC(), &rpc.Servers{Store: opened})
 	registryv1.RegisterControlCloudServer(server.GRPC(), &rpc.Cloud{Store: control, Lists: partitions})
 	watch := &watch{store: opened, server: server, metrics: own, logger: cfg.Logger}
