@@ -180,7 +180,7 @@ func (r *registry) ReadFleet(context.Context, *registryv1.ReadFleetRequest, ...g
 	}
 	bus := &registryv1.PathEvidence{
 		Path: registryv1.HeartbeatPath_HEARTBEAT_PATH_BUS, ReportedAt: timestamppb.New(r.reportedAt), HeardAt: timestamppb.New(r.heardAt),
-		Backlog: durationpb.New(r.backlog), BrokerSkew: r.skew,
+		Backlog: durationpb.New(r.backlog), LongestReturn: durationpb.New(time.Second), BrokerSkew: r.skew,
 	}
 	if !r.healthySince.IsZero() {
 		bus.HealthySince = timestamppb.New(r.healthySince)
