@@ -21,7 +21,7 @@ func ParseBaseURL(text string) (*url.URL, error) {
 	base, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("is not a URL: %w", errors.Unwrap(err))
+		return nil, errors.New("is not a URL, such as https://bm-01.example:8443/agent")
 	case base.Scheme != "http" && base.Scheme != "https":
 		return nil, errors.New("must begin with http:// or https://")
 	case base.Hostname() == "":

@@ -40,10 +40,22 @@ type Error struct {
 	CommandID   string
 	CurrentEtag string
 	Fields      []Field
-	// RetryDelay is after what time the caller is asked to try again; zero: none is said.
+	// RetryDelay is after what time the caller is asked to try again; zero means that the reason decides. See RetryAfter.
 	RetryDelay time.Duration
 	// Cause is for the log only; callers never see it.
 	Cause error
+}
+
+// retryDelay is after what time a caller is asked to try again where nothing was sent or changed and nothing else is said.
+const retryDelay = 5 * time.Second
+
+// RetryAfter is after what time the caller is asked to try again: over gRPC in a google.rpc.RetryInfo, over REST as Retry-After.
+// Zero means that nothing is said of it.
+func (e *Error) RetryAfter() time.Duration {
+	if e.RetryDelay == 0 && e.Reason.NothingSent() {
+		return retryDelay
+	}
+	return e.RetryDelay
 }
 
 // New makes an error; the detail is shown to callers.
@@ -111,8 +123,8 @@ func (e *Error) GRPCStatus() *status.Status {
 		}
 		details = append(details, bad)
 	}
-	if e.RetryDelay > 0 {
-		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(e.RetryDelay)})
+	if after := e.RetryAfter(); after > 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(after)})
 	}
 	with, err := base.WithDetails(details...)
 	if err != nil { // cannot be: all are known messages and the code is not OK

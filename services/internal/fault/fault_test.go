@@ -33,6 +33,8 @@ ROUTE_NOT_FOUND        NotFound           404
 METHOD_NOT_ALLOWED     Unimplemented      405
 BODY_TOO_LARGE         InvalidArgument    413
 UNSUPPORTED_MEDIA_TYPE InvalidArgument    415
+HEADERS_TOO_LARGE      InvalidArgument    431
+REQUEST_TIMEOUT        DeadlineExceeded   408
 AGENT_NOT_ACCEPTED     FailedPrecondition 409
 ALREADY_DECIDED        FailedPrecondition 409
 NAME_TAKEN             AlreadyExists      409
@@ -204,5 +206,23 @@ func TestFrom(t *testing.T) {
 	}
 	if From(nil) != nil {
 		t.Error("nil must stay nil")
+	}
+}
+
+// Whoever is told over REST to come again is told so over gRPC.
+func TestRetryInfoIsThereWhereverRetryAfterIs(t *testing.T) {
+	for _, reason := range Reasons() {
+		var delay time.Duration
+		for _, detail := range New(reason, "what happened").GRPCStatus().Details() {
+			if retry, ok := detail.(*errdetails.RetryInfo); ok {
+				delay = retry.GetRetryDelay().AsDuration()
+			}
+		}
+		if delay != New(reason, "").RetryAfter() || (delay > 0) != reason.NothingSent() {
+			t.Errorf("%s: comes again after %s over gRPC, %s over REST", reason, delay, New(reason, "").RetryAfter())
+		}
+	}
+	if told := New(Busy, "").WithRetry(time.Minute); told.RetryAfter() != time.Minute || From(told.GRPCStatus().Err()).RetryAfter() != time.Minute {
+		t.Error("a delay of its own is lost")
 	}
 }

@@ -26,6 +26,8 @@ const (
 	MethodNotAllowed        Reason = "METHOD_NOT_ALLOWED"
 	BodyTooLarge            Reason = "BODY_TOO_LARGE"
 	UnsupportedMediaType    Reason = "UNSUPPORTED_MEDIA_TYPE"
+	HeadersTooLarge         Reason = "HEADERS_TOO_LARGE"
+	RequestTimeout          Reason = "REQUEST_TIMEOUT"
 	AgentNotAccepted        Reason = "AGENT_NOT_ACCEPTED"
 	AlreadyDecided          Reason = "ALREADY_DECIDED"
 	NameTaken               Reason = "NAME_TAKEN"
@@ -84,6 +86,8 @@ var table = []row{
 	{MethodNotAllowed, codes.Unimplemented, http.StatusMethodNotAllowed, "The route does not have that method", false},
 	{BodyTooLarge, codes.InvalidArgument, http.StatusRequestEntityTooLarge, "The body is too large", false},
 	{UnsupportedMediaType, codes.InvalidArgument, http.StatusUnsupportedMediaType, "The body is not JSON", false},
+	{HeadersTooLarge, codes.InvalidArgument, http.StatusRequestHeaderFieldsTooLarge, "The headers are too large", false},
+	{RequestTimeout, codes.DeadlineExceeded, http.StatusRequestTimeout, "The request did not arrive in time", false},
 	{AgentNotAccepted, codes.FailedPrecondition, http.StatusConflict, "The agent is not accepted", false},
 	{AlreadyDecided, codes.FailedPrecondition, http.StatusConflict, "It was decided so already", false},
 	{NameTaken, codes.AlreadyExists, http.StatusConflict, "The name is taken", false},

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"buf.build/go/protovalidate"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
@@ -20,6 +21,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/commandcenter/fleet/services/internal/authn"
 	"github.com/commandcenter/fleet/services/internal/fault"
@@ -197,22 +199,32 @@ func (c *chain) validate(request any) error {
 	if !errors.As(err, &violations) {
 		return err
 	}
-	return invalid(violations)
+	return invalid(message.ProtoReflect().Descriptor(), violations)
 }
 
-func invalid(violations *protovalidate.ValidationError) *fault.Error {
+func invalid(message protoreflect.MessageDescriptor, violations *protovalidate.ValidationError) *fault.Error {
 	var texts []string
 	found := fault.New(fault.InvalidArgument, "")
 	for _, violation := range violations.Violations {
-		pointer, detail := pointerOf(violation.Proto.GetField().GetElements()), violation.Proto.GetMessage()
-		if strings.HasPrefix(violation.Proto.GetRuleId(), "enum.") { // whose text speaks of numbers
-			detail = "must be " + fault.Choices(violation.FieldDescriptor.Enum())
-		}
+		path := violation.Proto.GetField().GetElements()
+		pointer, detail := pointerOf(path), ruleText(fieldOf(message, path), violation.Proto)
 		texts = append(texts, pointer+": "+detail)
 		found = found.WithField(pointer, detail)
 	}
 	found.Detail = strings.Join(texts, "; ") + "; nothing was changed"
 	return found
+}
+
+// ruleText says which rule is broken. The texts of some rules speak of numbers or of regular expressions, which no caller knows.
+func ruleText(field protoreflect.FieldDescriptor, violation *validate.Violation) string {
+	rule := violation.GetRuleId()
+	switch {
+	case strings.HasPrefix(rule, "enum.") && field != nil && field.Enum() != nil:
+		return "must be " + fault.Choices(field.Enum())
+	case rule == "string.pattern" || rule == "bytes.pattern":
+		return "does not have the form that its description gives"
+	}
+	return violation.GetMessage()
 }
 
 func first(md metadata.MD, key string) string {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // pointerOf turns a field path into the JSON pointer that a REST caller would use: names in camel case. The whole message is the empty pointer.
@@ -26,6 +27,25 @@ func pointerOf(path []*validate.FieldPathElement) string {
 		}
 	}
 	return pointer.String()
+}
+
+// fieldOf is the field that a path leads to, also where the path ends at an item of it; nil where the path leads nowhere.
+func fieldOf(message protoreflect.MessageDescriptor, path []*validate.FieldPathElement) protoreflect.FieldDescriptor {
+	var field protoreflect.FieldDescriptor
+	for _, element := range path {
+		if message == nil {
+			return nil
+		}
+		if field = message.Fields().ByName(protoreflect.Name(element.GetFieldName())); field == nil {
+			return nil
+		}
+		if field.IsMap() {
+			message = field.MapValue().Message()
+		} else {
+			message = field.Message()
+		}
+	}
+	return field
 }
 
 func camelCase(name string) string {
