@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/commandcenter/fleet/services/internal/authn"
 	"github.com/commandcenter/fleet/services/internal/fault"
@@ -37,12 +38,24 @@ func (a act) String() string {
 	return a.does
 }
 
-// change asks an upstream for one change, once, and writes its audit line. It goes on when the caller goes away.
+// maxEtags is how often a change is asked for with another of the caller's etags. Each time the resource was changed in between.
+const maxEtags = 3
+
+// change asks an upstream for one change, once, and writes its audit line. It goes on when the caller goes away. Where the caller named
+// several etags, and was refused because the present one is another of them, it asks with that one.
 func change[Request, Response any](ctx context.Context, what act, call func(context.Context, *Request, ...grpc.CallOption) (*Response, error), request *Request) (*Response, error) {
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTimeout)
 	defer cancel()
 	var reached peer.Peer // stays empty where no connection was found to send the request over
 	response, err := call(asking, request, grpc.Peer(&reached))
+	if message, ok := any(request).(proto.Message); ok {
+		for range maxEtags {
+			if !otherEtag(ctx, message, err) {
+				break
+			}
+			response, err = call(asking, request, grpc.Peer(&reached))
+		}
+	}
 	err = what.by.changed(what.fields.of(err), what, reached.Addr != nil)
 	audit(ctx, what, err)
 	return response, err
