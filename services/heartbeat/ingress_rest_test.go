@@ -57,7 +57,7 @@ func (a rest) do(method, path, body string, headers ...string) restAnswer {
 	text, err := io.ReadAll(response.Body)
 	check(a.t, err)
 	got := restAnswer{status: response.StatusCode, header: response.Header, text: string(text)}
-	if err := json.Unmarshal(text, &got.fields); err != nil {
+	if err := json.Unmarshal(text, &got.fields); err != nil && len(text) > 0 {
 		a.t.Fatalf("%s %s: %s: %v", method, path, text, err)
 	}
 	return got
@@ -123,20 +123,31 @@ func TestI17_RESTErrorsSayWhatIsWrong(t *testing.T) {
 	agent.problem("no JSON", agent.do("POST", "/agent/v1/heartbeat", "{}", "Content-Type", "text/plain"), 415, "UNSUPPORTED_MEDIA_TYPE")
 	agent.problem("another origin", agent.do("POST", "/agent/v1/heartbeat", "{}", "Origin", "https://elsewhere.example", "Sec-Fetch-Site", "cross-site"), 403, "PERMISSION_DENIED")
 	agent.problem("too large", agent.do("POST", "/agent/v1/heartbeat", `{"token":"`+strings.Repeat("t", 5<<20)+`"}`), 413, "BODY_TOO_LARGE")
-	for body, want := range map[string]string{
-		`{"heartbeat":{"name":"BM-1"},"token":fake-secret}`:        "invalid character",
-		`{"heartbeat":{"name":5},"token":"t"}`:                     "name",
-		`{"heartbeat":{"name":"BM-1","sequence":"fake-secret"}}`:   "sequence",
-		`{"heartbeat":{"name":"BM-1","reportedAt":"fake-secret"}}`: "google.protobuf.Timestamp",
-		`[]`: "JSON",
-		`{"heartbeat":{"name":"BM-1"},"token":"` + "\x01fake-secret" + `"}`: "JSON",
+	for _, row := range []struct{ body, pointer, want string }{
+		{`{"heartbeat":{"name":"BM-1"},"token":fake-secret}`, "/token", "unexpected"},
+		{`{"heartbeat":{"name":5},"token":"t"}`, "/heartbeat/name", "text"},
+		{`{"heartbeat":{"name":"BM-1","sequence":"fake-secret"}}`, "/heartbeat/sequence", "whole number"},
+		{`{"heartbeat":{"name":"BM-1","reportedAt":"fake-secret"}}`, "/heartbeat/reportedAt", "2026-03-29T01:30:00Z"},
+		{`{"heartbeat":{"name":"BM-1","reported_at":"fake-secret"}}`, "/heartbeat/reported_at", "2026-03-29T01:30:00Z"},
+		{`{"heartbeat":{"name":"BM-1","httpBaseUrl":"\ud800fake-secret"}}`, "/heartbeat/httpBaseUrl", "half a character"},
+		{`{"heartbeat":{"name":"BM-1","ofTomorrow":["\udc00fake-secret"]}}`, "/heartbeat/ofTomorrow/0", "half a character"},
+		{`{"heartbeat":{"name":"BM-1"},"token":"a","token":"fake-secret"}`, "/token", "twice"},
+		{"\uFEFF{}", "", "byte order mark"},
+		{"\x1f\x8b\x08fake", "", "compressed"},
+		{`[]`, "", "object"},
+		{`{"heartbeat":{"name":"BM-1"},"token":"` + "\x01fake-secret" + `"}`, "/token", "U+0001"},
 	} {
-		got := agent.do("POST", "/agent/v1/heartbeat", body)
-		agent.problem(body, got, 400, "INVALID_ARGUMENT")
-		if detail, _ := got.fields["detail"].(string); !strings.Contains(detail, want) || strings.Contains(got.text, "fake-secret") {
-			t.Errorf("%s: %s", body, got.text)
+		got := agent.do("POST", "/agent/v1/heartbeat", row.body)
+		agent.problem(row.body, got, 400, "INVALID_ARGUMENT")
+		if detail, _ := got.fields["detail"].(string); !strings.Contains(detail, row.want) || strings.Contains(got.text, "fake-secret") ||
+			!strings.Contains(got.text, fmt.Sprintf(`"errors":[{"pointer":%q,`, row.pointer)) {
+			t.Errorf("%s: %s", row.body, got.text)
 		}
 	}
+	agent.problem("compressed", agent.do("POST", "/agent/v1/heartbeat", "{}", "Content-Encoding", "gzip"), 415, "UNSUPPORTED_MEDIA_TYPE")
+	agent.problem("a trailing slash", agent.do("POST", "/agent/v1/heartbeat/", "{}"), 404, "ROUTE_NOT_FOUND")
+	agent.problem("a rule broken under a name of the contract's file", agent.do("POST", "/agent/v1/heartbeat",
+		`{"heartbeat":{"name":"BM-1"},"token":"`+tokenOf(1)+`","list_etag":"`+strings.Repeat("e", 200)+`"}`), 400, "INVALID_ARGUMENT")
 	got := agent.do("POST", "/agent/v1/heartbeat", `{"heartbeat":{"name":""},"token":"fake-short"}`)
 	agent.problem("rules broken", got, 400, "INVALID_ARGUMENT")
 	for _, pointer := range []string{`"/heartbeat/name"`, `"/token"`} {
@@ -151,6 +162,25 @@ func TestI17_RESTErrorsSayWhatIsWrong(t *testing.T) {
 	agent.problem("wrong token", agent.beat("BM-1", 2, 2), 401, "UNAUTHENTICATED")
 	agent.problem("a second machine", agent.register("BM-1", 2, enrolmentKey), 409, "IDENTITY_CONFLICT")
 	agent.problem("not registered", agent.beat("BM-9", 9, 1), 409, "NOT_REGISTERED")
+}
+
+// The routes of a control server have the methods that those of the gateway would have.
+func TestRESTHasHeadAndOptions(t *testing.T) {
+	agent := restAgent(t, run(t, controlServer(t, newEmulator(t, emulator.SubscriptionProperties{}), newServer(t))))
+	if got := agent.do("HEAD", "/agent/v1/control-server", ""); got.status != http.StatusOK || got.text != "" {
+		t.Errorf("HEAD: %d %s", got.status, got.text)
+	}
+	for path, want := range map[string]string{"/agent/v1/control-server": "GET, HEAD, OPTIONS", "/agent/v1/heartbeat": "OPTIONS, POST"} {
+		if got := agent.do("OPTIONS", path, ""); got.status != http.StatusNoContent || got.header.Get("Allow") != want {
+			t.Errorf("OPTIONS %s: %d, Allow %q, not %q", path, got.status, got.header.Get("Allow"), want)
+		}
+		got := agent.do("BREW", path, "")
+		agent.problem(path, got, 405, "METHOD_NOT_ALLOWED")
+		if got.header.Get("Allow") != want {
+			t.Errorf("BREW %s: Allow %q, not %q", path, got.header.Get("Allow"), want)
+		}
+	}
+	agent.problem("no route", agent.do("OPTIONS", "/agent/v1/nothing", ""), 404, "ROUTE_NOT_FOUND")
 }
 
 func TestRESTSaysWhenToComeAgain(t *testing.T) {

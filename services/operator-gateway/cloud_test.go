@@ -128,7 +128,7 @@ func TestWhatTheRegistryRefusesOfTheCloudIsPassedOn(t *testing.T) {
 		{"PUT", mode, intoMaintenance, "*", 428, "ETAG_REQUIRED", "", ""},
 		{"PUT", mode, intoMaintenance, "c-9", 412, "STALE_ETAG", "", "c-0"},
 		{"PUT", mode, `{"mode":"CONTROL_SERVER_MODE_NORMAL"}`, "c-0", 409, "ALREADY_DECIDED", "", ""},
-		{"PUT", mode, `{"mode":"MAINTENANCE"}`, "c-0", 400, "INVALID_ARGUMENT", "/mode", ""},
+		{"PUT", mode, `{"mode":"REPAIR"}`, "c-0", 400, "INVALID_ARGUMENT", "/mode", ""},
 		{"PUT", mode, `{"mode":"CONTROL_SERVER_MODE_UNSPECIFIED"}`, "c-0", 400, "INVALID_ARGUMENT", "/mode", ""},
 		{"PUT", mode, `{"mode":"CONTROL_SERVER_MODE_MAINTENANCE","etag":"c-1"}`, "c-0", 400, "INVALID_ARGUMENT", "/etag", ""},
 		{"PATCH", controlServers + "/cs-9", `{"weight":1}`, "c-0", 404, "CONTROL_SERVER_NOT_FOUND", "", ""},
@@ -186,8 +186,8 @@ func TestWhatTheRegistryRefusesOfTheCloudIsPassedOn(t *testing.T) {
 func TestI17_AModeThatIsNoneIsNamed(t *testing.T) {
 	registry := startRegistry(t)
 	g := startGateway(t, registry, nil)
-	answered := g.do("PUT", controlServers+"/cs-1/mode", `{"mode":"MAINTENANCE"}`, "If-Match", "c-0")
-	if detail, _ := answered.fields["detail"].(string); answered.status != 400 || !strings.Contains(detail, `"MAINTENANCE"`) || !strings.Contains(detail, "/mode") || !strings.Contains(detail, "nothing was done") {
+	answered := g.do("PUT", controlServers+"/cs-1/mode", `{"mode":"REPAIR"}`, "If-Match", "c-0")
+	if detail, _ := answered.fields["detail"].(string); answered.status != 400 || !strings.Contains(detail, `"REPAIR"`) || !strings.Contains(detail, "/mode") || !strings.Contains(detail, "nothing was done") {
 		t.Errorf("%d %s", answered.status, answered.body)
 	}
 	if asked := registry.cloud.last(); asked != nil {

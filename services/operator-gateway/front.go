@@ -8,13 +8,14 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/commandcenter/fleet/services/internal/restserver"
 )
 
 // front is the REST listener.
 type front struct {
 	listener net.Listener
 	server   *http.Server
-	tls      bool
 	grace    time.Duration
 }
 
@@ -26,12 +27,13 @@ func newFront(cfg Config) (*front, error) {
 		return nil, fmt.Errorf("rest.listen: %w", err)
 	}
 	budget := max(cfg.Budgets.Read, cfg.Budgets.Write)
-	return &front{listener: listener, tls: cfg.REST.TLS.CertFile != "", grace: budget + drainMargin, server: &http.Server{
+	server := &http.Server{
 		TLSConfig: cfg.REST.TLS.Config(), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		// From the end of the header: the body, the command, and an answer to a slow reader.
 		WriteTimeout: budget + 2*time.Minute,
 		ErrorLog:     slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelWarn),
-	}}, nil
+	}
+	return &front{listener: restserver.Listen(server, listener, cfg.Logger), grace: budget + drainMargin, server: server}, nil
 }
 
 func (f *front) addr() string { return f.listener.Addr().String() }
@@ -39,13 +41,7 @@ func (f *front) addr() string { return f.listener.Addr().String() }
 // run serves until the context ends; requests under way are answered first.
 func (f *front) run(ctx context.Context) error {
 	served := make(chan error, 1)
-	go func() {
-		if f.tls {
-			served <- f.server.ServeTLS(f.listener, "", "")
-			return
-		}
-		served <- f.server.Serve(f.listener)
-	}()
+	go func() { served <- f.server.Serve(f.listener) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("rest: %w", err)

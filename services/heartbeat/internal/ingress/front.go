@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/commandcenter/fleet/services/internal/grpcserver"
+	"github.com/commandcenter/fleet/services/internal/restserver"
 )
 
 // DrainGrace is how long calls under way may go on at the stop.
@@ -27,12 +28,13 @@ func NewFront(listen string, tls grpcserver.TLSConfig, handler http.Handler, log
 	if err != nil {
 		return nil, err
 	}
-	return &Front{listener: listener, server: &http.Server{
+	server := &http.Server{
 		Handler: handler, TLSConfig: tls.Config(), MaxHeaderBytes: 16 << 10,
 		// An agent's connection is idle between two heartbeats, at least 30 s.
 		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 3 * time.Minute,
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
-	}}, nil
+	}
+	return &Front{listener: restserver.Listen(server, listener, logger), server: server}, nil
 }
 
 // Addr is where it listens.
@@ -44,13 +46,7 @@ func (f *Front) Close() { f.listener.Close() }
 // Run serves until the context ends; requests under way are answered first.
 func (f *Front) Run(ctx context.Context) error {
 	served := make(chan error, 1)
-	go func() {
-		if f.server.TLSConfig != nil {
-			served <- f.server.ServeTLS(f.listener, "", "")
-			return
-		}
-		served <- f.server.Serve(f.listener)
-	}()
+	go func() { served <- f.server.Serve(f.listener) }()
 	select {
 	case err := <-served:
 		return fmt.Errorf("rest: %w", err)

@@ -1,12 +1,13 @@
 package ingress
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"log/slog"
-	"mime"
 	"net"
 	"net/http"
-	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -14,16 +15,21 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	heartbeatv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/heartbeat/v1"
 	heartbeatgw "github.com/commandcenter/fleet/proto/gen/gateway/commandcenter/heartbeat/v1"
 	"github.com/commandcenter/fleet/services/internal/fault"
 	"github.com/commandcenter/fleet/services/internal/grpcserver"
 	"github.com/commandcenter/fleet/services/internal/loopback"
+	"github.com/commandcenter/fleet/services/internal/restserver"
 )
 
 // MaxBodyBytes is far more than the largest heartbeat that keeps all rules.
 const MaxBodyBytes = 4 << 20
+
+// bodies is how bodies are read. Agents say that theirs are JSON.
+var bodies = restserver.Bodies{MaxBytes: MaxBodyBytes}
 
 // HandlerOptions is what the REST handler is made of. All fields are required.
 type HandlerOptions struct {
@@ -37,13 +43,17 @@ type HandlerOptions struct {
 
 // NewHandler makes the REST handler: what every request must be, then the generated gateway to the service.
 func NewHandler(ctx context.Context, options HandlerOptions) (http.Handler, error) {
-	h := &handler{HandlerOptions: options, crossOrigin: http.NewCrossOriginProtection(), underWay: make(chan struct{}, maxPending)}
+	h := &handler{
+		HandlerOptions: options, crossOrigin: http.NewCrossOriginProtection(), underWay: make(chan struct{}, maxPending),
+		inputs: restserver.Inputs(heartbeatv1.File_commandcenter_heartbeat_v1_ingress_proto.Services().ByName("AgentIngress")),
+	}
 	h.mux = runtime.NewServeMux(
 		runtime.WithMarshalerOption(runtime.MIMEWildcard, &runtime.JSONPb{
 			MarshalOptions: protojson.MarshalOptions{EmitDefaultValues: true}, UnmarshalOptions: protojson.UnmarshalOptions{DiscardUnknown: true},
 		}),
 		runtime.WithErrorHandler(h.fail),
 		runtime.WithRoutingErrorHandler(h.unrouted),
+		runtime.WithMiddlewares(h.read),
 		runtime.WithMetadata(func(_ context.Context, r *http.Request) metadata.MD {
 			return metadata.Pairs(grpcserver.RequestIDHeader, r.Header.Get(grpcserver.RequestIDHeader))
 		}),
@@ -57,9 +67,13 @@ func NewHandler(ctx context.Context, options HandlerOptions) (http.Handler, erro
 type handler struct {
 	HandlerOptions
 	mux         *runtime.ServeMux
+	inputs      map[restserver.Route]protoreflect.MessageDescriptor
 	crossOrigin *http.CrossOriginProtection
 	underWay    chan struct{} // bounds the bodies in memory
 }
+
+// readingKey is the key of the *restserver.Reading in a request's context.
+type readingKey struct{}
 
 // ServeHTTP implements http.Handler.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -79,7 +93,15 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, refused)
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, MaxBodyBytes)
+	switch allowed := h.allowed(r.URL.Path); {
+	case r.Method == http.MethodOptions && len(allowed) > 0:
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		w.WriteHeader(http.StatusNoContent)
+		return
+	case r.Method == http.MethodHead && slices.Contains(allowed, http.MethodGet): // the server, which has the request itself, leaves the body out
+		r = r.WithContext(r.Context())
+		r.Method = http.MethodGet
+	}
 	h.mux.ServeHTTP(w, r)
 }
 
@@ -90,10 +112,6 @@ func (h *handler) admit(r *http.Request) *fault.Error {
 	}
 	if h.LoopbackOnly && !onLoopback(r.Host) {
 		return fault.New(fault.PermissionDenied, "without an enrolment key only loopback is served, and %q is not a loopback host; nothing was done", r.Host)
-	}
-	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if r.ContentLength != 0 && (err != nil || kind != "application/json") {
-		return fault.New(fault.UnsupportedMediaType, "the body is %q; send application/json. Nothing was done", r.Header.Get("Content-Type"))
 	}
 	return nil
 }
@@ -106,59 +124,73 @@ func onLoopback(host string) bool {
 	return err == nil && local
 }
 
+// read checks the body against the message that it is read into, and leaves it in the form that the generated handler reads. Fields of
+// a later release are passed over.
+func (h *handler) read(next runtime.HandlerFunc) runtime.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
+		pattern, _ := runtime.HTTPPattern(r.Context())
+		body, refused := bodies.Read(w, r)
+		var reading *restserver.Reading
+		if refused == nil {
+			reading, refused = restserver.ReadMessage(body, h.inputs[restserver.Route{Method: r.Method, Pattern: pattern.String()}], nil, true)
+		}
+		if refused != nil {
+			h.refuse(w, r, refused)
+			return
+		}
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(reading.Body)), int64(len(reading.Body))
+		next(w, r.WithContext(context.WithValue(r.Context(), readingKey{}, reading)), params)
+	}
+}
+
+// allowed lists the methods of a path; none for a path that does not exist.
+func (h *handler) allowed(path string) []string {
+	var methods []string
+	for route := range h.inputs {
+		if route.Pattern == path {
+			methods = append(methods, route.Method)
+		}
+	}
+	if len(methods) == 0 {
+		return nil
+	}
+	if slices.Contains(methods, http.MethodGet) {
+		methods = append(methods, http.MethodHead)
+	}
+	methods = append(methods, http.MethodOptions)
+	slices.Sort(methods)
+	return methods
+}
+
 // unrouted answers paths and methods that lead nowhere.
-func (h *handler) unrouted(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
-	if code == http.StatusMethodNotAllowed {
-		h.refuse(w, r, fault.New(fault.MethodNotAllowed, "%s does not have the method %s; nothing was done", r.URL.Path, r.Method))
+func (h *handler) unrouted(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, _ int) {
+	if allowed := strings.Join(h.allowed(r.URL.Path), ", "); allowed != "" {
+		w.Header().Set("Allow", allowed)
+		h.refuse(w, r, fault.New(fault.MethodNotAllowed, "%s is not a method of %s, which has %s; nothing was done", r.Method, r.URL.Path, allowed))
 		return
 	}
 	h.refuse(w, r, fault.New(fault.RouteNotFound, "there is no route %s; nothing was done", r.URL.Path))
 }
 
-// fail answers an error of the service, which logged it, or of the reading of the body.
+// fail answers an error of the service, which logged it, or of the gateway's own reading of the request.
 func (h *handler) fail(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
+	found := fault.From(err)
 	if len(status.Convert(err).Details()) > 0 {
-		writeProblem(w, r, fault.From(err))
+		reading, _ := r.Context().Value(readingKey{}).(*restserver.Reading)
+		restserver.WriteProblem(w, requestID(r), reading.Sent(found))
 		return
 	}
-	found := fault.From(err)
-	if found.Reason == fault.InvalidArgument {
-		found = unreadable(status.Convert(err).Message())
+	if found.Reason == fault.InvalidArgument { // the body was read before, so that a header remains
+		found = fault.New(fault.InvalidArgument, "the request cannot be read: one of its headers has no value of its kind. Nothing was changed").WithCause(err)
 	}
 	h.refuse(w, r, found)
 }
 
-var (
-	syntax    = regexp.MustCompile(`^(invalid character '.{1,6}' .*|unexpected EOF|unexpected end of JSON input)$`)
-	position  = regexp.MustCompile(`\(line \d+:\d+\)`)
-	wellKnown = regexp.MustCompile(`google\.protobuf\.[A-Z][a-zA-Z]*`)
-	fieldName = regexp.MustCompile(`field "?([A-Za-z][A-Za-z0-9_.]*)`)
-)
-
-// unreadable says where a body is no request. The reader's own words may quote what stands there, which may be a token.
-func unreadable(text string) *fault.Error {
-	if strings.Contains(text, "request body too large") {
-		return fault.New(fault.BodyTooLarge, "the body is larger than %d bytes; nothing was changed", MaxBodyBytes)
-	}
-	where := ""
-	if syntax.MatchString(text) { // this one quotes a single character
-		where = ": " + text
-	}
-	if match := position.FindString(text); match != "" {
-		where = " " + match
-	}
-	if match := fieldName.FindStringSubmatch(text); match != nil {
-		return fault.New(fault.InvalidArgument, "the body cannot be read as JSON%s: the field %s has no value of its kind; nothing was changed", where, match[1])
-	}
-	if kind := wellKnown.FindString(text); kind != "" {
-		where += ": no " + kind + " as JSON has it"
-	}
-	return fault.New(fault.InvalidArgument, "the body cannot be read as JSON%s; nothing was changed", where)
-}
+func requestID(r *http.Request) string { return r.Header.Get(grpcserver.RequestIDHeader) }
 
 // refuse answers an error that no service logged.
 func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err *fault.Error) {
 	h.Logger.Info("rest request", "method", r.Method, "path", r.URL.Path, "status", err.Reason.HTTPStatus(), "reason", string(err.Reason),
-		"detail", err.Detail, "request_id", r.Header.Get(grpcserver.RequestIDHeader), "peer", r.RemoteAddr)
-	writeProblem(w, r, err)
+		"detail", err.Detail, "request_id", requestID(r), "peer", r.RemoteAddr)
+	restserver.WriteProblem(w, requestID(r), err)
 }

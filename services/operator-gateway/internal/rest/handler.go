@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	availabilityv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/availability/v1"
 	operatorv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/operator/v1"
@@ -24,6 +26,7 @@ import (
 	operatorgw "github.com/commandcenter/fleet/proto/gen/gateway/commandcenter/operator/v1"
 	"github.com/commandcenter/fleet/services/internal/fault"
 	"github.com/commandcenter/fleet/services/internal/grpcserver"
+	"github.com/commandcenter/fleet/services/internal/restserver"
 	"github.com/commandcenter/fleet/services/operator-gateway/internal/rpc"
 )
 
@@ -51,7 +54,7 @@ func NewHandler(ctx context.Context, options Options) (http.Handler, error) {
 		return nil, err
 	}
 	h := &handler{
-		logger: options.Logger, routes: routes, duration: newDuration(options.Metrics),
+		logger: options.Logger, routes: routes, inputs: restserver.Inputs(servedServices()...), duration: newDuration(options.Metrics),
 		crossOrigin: http.NewCrossOriginProtection(), loopbackOnly: options.LoopbackOnly, bodyTimeout: bodyTimeout,
 	}
 	readStrictly()
@@ -84,10 +87,25 @@ func NewHandler(ctx context.Context, options Options) (http.Handler, error) {
 	return h, nil
 }
 
+// servedServices are the services that the routes lead to.
+func servedServices() []protoreflect.ServiceDescriptor {
+	var services []protoreflect.ServiceDescriptor
+	for _, file := range []protoreflect.FileDescriptor{
+		operatorv1.File_commandcenter_operator_v1_operations_proto, operatorv1.File_commandcenter_operator_v1_config_proto,
+		operatorv1.File_commandcenter_operator_v1_availability_proto, operatorv1.File_commandcenter_operator_v1_cloud_proto,
+	} {
+		for i := range file.Services().Len() {
+			services = append(services, file.Services().Get(i))
+		}
+	}
+	return services
+}
+
 type handler struct {
 	logger       *slog.Logger
 	mux          *runtime.ServeMux
 	routes       routes
+	inputs       map[restserver.Route]protoreflect.MessageDescriptor
 	duration     *prometheus.HistogramVec
 	crossOrigin  *http.CrossOriginProtection
 	loopbackOnly bool
@@ -114,12 +132,34 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.serveAside(answer, r) {
 		return
 	}
+	if h.leadsNowhere(answer, r, kept) {
+		return
+	}
 	kept.body = body
-	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	setBody(r, body)
 	if r.Method == http.MethodHead { // the server leaves the body out
 		r.Method = http.MethodGet
 	}
 	h.mux.ServeHTTP(answer, r)
+}
+
+// setBody gives a request the body that is to be read of it.
+func setBody(r *http.Request, body []byte) {
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+}
+
+// leadsNowhere answers a path with a slash at its end, which the mux would take for a name that is missing.
+func (h *handler) leadsNowhere(w http.ResponseWriter, r *http.Request, kept *request) bool {
+	path, slash := strings.CutSuffix(r.URL.EscapedPath(), "/")
+	if !slash {
+		return false
+	}
+	hint := "/openapi.json lists them"
+	if h.routes.of(path) != "" {
+		hint = "without the slash at its end there is"
+	}
+	h.refuse(w, kept, fault.New(fault.RouteNotFound, "there is no route %s; %s. Nothing was done", r.URL.Path, hint))
+	return true
 }
 
 // unrouted answers paths and methods that lead nowhere.
@@ -147,7 +187,7 @@ func (h *handler) fail(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marsh
 	case errors.As(err, &unread):
 		found = badPath
 	case !kept.called:
-		found = pointed(kept.body, found)
+		found = pointed(found)
 	}
 	h.refuse(w, kept, placedFields(kept, found))
 }
@@ -155,7 +195,7 @@ func (h *handler) fail(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marsh
 // refuse answers with an error.
 func (h *handler) refuse(w http.ResponseWriter, kept *request, err *fault.Error) {
 	kept.failure = err
-	writeProblem(w, kept.id, err)
+	restserver.WriteProblem(w, kept.id, err)
 }
 
 // annotate passes on what the gRPC services need to know of the HTTP request. The gateway itself passes on Authorization, and

@@ -21,6 +21,7 @@ import (
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/authn"
 	"github.com/commandcenter/fleet/services/internal/fault"
+	"github.com/commandcenter/fleet/services/internal/restserver"
 	"github.com/commandcenter/fleet/services/operator-gateway/internal/rpc"
 )
 
@@ -119,7 +120,7 @@ func TestI17_RefusalsSayWhatIsAllowed(t *testing.T) {
 		{"GET", "/api/availability/servers?query=a&query=b", "", "one text"},
 		{"GET", "/api/config/servers/s/offline-log?startAt=yesterday", "", "2026-03-29T01:30:00Z"},
 		{"PUT", brake, "{}", "BRAKE_ORDER_APPLY, BRAKE_ORDER_HOLD or BRAKE_ORDER_NONE"},
-		{"POST", windows, `{"reason": "r", "rule": {"duration": "2h"}}`, "seconds, such as 5400s"},
+		{"POST", windows, `{"reason": "r", "rule": {"duration": "2 hours"}}`, "seconds, such as 5400s"},
 		{"POST", windows, `{"reason": "r", "rule": {"startAt": "tomorrow"}}`, "2026-03-29T01:30:00Z"},
 	} {
 		answered := f.do(row.method, row.path, row.body)
@@ -147,6 +148,10 @@ func TestI17_BadInputNamesTheFieldAndReachesNothing(t *testing.T) {
 		{"unknown route", "GET", "/api/agent", "", nil, 404, fault.RouteNotFound, "-"},
 		{"unknown route below a known one", "GET", "/api/agents/a/service", "", nil, 404, fault.RouteNotFound, "-"},
 		{"trailing slash", "GET", "/api/agents/", "", nil, 404, fault.RouteNotFound, "-"},
+		{"trailing slash where a name may stand", "GET", "/api/config/agents/", "", nil, 404, fault.RouteNotFound, "-"},
+		{"trailing slash after a name", "GET", "/api/config/agents/a/", "", nil, 404, fault.RouteNotFound, "-"},
+		{"trailing slash after a verb", "POST", accept + "/", "{}", nil, 404, fault.RouteNotFound, "-"},
+		{"trailing slash in an OPTIONS", "OPTIONS", "/api/config/agents/", "", nil, 404, fault.RouteNotFound, "-"},
 		{"doubled slash", "GET", "/api//agents", "", nil, 404, fault.RouteNotFound, "-"},
 		{"wrong method", "DELETE", "/api/agents", "", nil, 405, fault.MethodNotAllowed, "-"},
 		{"wrong method below", "GET", restart, "", nil, 405, fault.MethodNotAllowed, "-"},
@@ -163,6 +168,17 @@ func TestI17_BadInputNamesTheFieldAndReachesNothing(t *testing.T) {
 		{"broken JSON", "POST", accept, `{"createServer": {"url": "https://a.test"`, nil, 400, fault.InvalidArgument, "/createServer"},
 		{"broken value", "POST", accept, `{"createServer": {"url": nope}}`, nil, 400, fault.InvalidArgument, "/createServer/url"},
 		{"trailing garbage", "POST", restart, `{} {}`, nil, 400, fault.InvalidArgument, ""},
+		{"byte order mark", "POST", accept, "\uFEFF{}", nil, 400, fault.InvalidArgument, ""},
+		{"half a character", "POST", accept, `{"createServer": {"url": "\ud83d"}}`, nil, 400, fault.InvalidArgument, "/createServer/url"},
+		{"second half of a character", "POST", accept, `{"etag": "\ude00"}`, nil, 400, fault.InvalidArgument, "/etag"},
+		{"half a character in a name", "POST", accept, `{"\ud83d": 1}`, nil, 400, fault.InvalidArgument, "/\uFFFD"},
+		{"field in two spellings", "POST", accept, `{"serverName": "a", "server_name": "b"}`, nil, 400, fault.InvalidArgument, "/server_name"},
+		{"two of which one may be given", "POST", "/api/agents:batch", `{"agents": ["a"], "startService": {"service": "s"}, "stop_service": {"service": "s"}}`, nil, 400, fault.InvalidArgument, "/stop_service"},
+		{"null in a list", "POST", "/api/agents:batch", `{"agents": ["a", null]}`, nil, 400, fault.InvalidArgument, "/agents/1"},
+		{"query parameter as the contract's file has it", "GET", agents + "?page_size=1001", "", nil, 400, fault.InvalidArgument, "#/page_size"},
+		{"field as the contract's file has it", "POST", agents, `{"name": "a", "http_base_url": "http://a", "create_server": {"url": ""}}`, nil, 400, fault.InvalidArgument, "/create_server/url"},
+		{"zero where a state is named", "GET", agents + "?states=Unknown", "", nil, 400, fault.InvalidArgument, "#/states"},
+		{"query parameter that is empty", "GET", agents + "?pageSize=", "", nil, 400, fault.InvalidArgument, "#/pageSize"},
 		{"invalid UTF-8", "POST", accept, "{\"etag\": \"\xff\"}", nil, 400, fault.InvalidArgument, "/etag"},
 		{"field of the path in the body", "POST", restart, `{"agent": "other"}`, nil, 400, fault.InvalidArgument, "/agent"},
 		{"body over 1 MiB", "POST", restart, `{"x":"` + strings.Repeat("a", MaxBodyBytes) + `"}`, nil, 413, fault.BodyTooLarge, "-"},
@@ -172,7 +188,7 @@ func TestI17_BadInputNamesTheFieldAndReachesNothing(t *testing.T) {
 		{"body where none is read", "DELETE", "/api/config/agents/a", `{"etag": "e"}`, nil, 400, fault.InvalidArgument, ""},
 		{"unknown query parameter", "GET", agents + "?state=ACCEPTED", "", nil, 400, fault.InvalidArgument, "#/state"},
 		{"query parameter that is no number", "GET", agents + "?pageSize=many", "", nil, 400, fault.InvalidArgument, "#/pageSize"},
-		{"query parameter that is no name of a state", "GET", agents + "?states=Accepted", "", nil, 400, fault.InvalidArgument, "#/states"},
+		{"query parameter that is no name of a state", "GET", agents + "?states=Approved", "", nil, 400, fault.InvalidArgument, "#/states"},
 		{"query parameter out of range", "GET", agents + "?pageSize=1001", "", nil, 400, fault.InvalidArgument, "#/pageSize"},
 		{"query parameter twice", "GET", agents + "?pageSize=1&pageSize=2", "", nil, 400, fault.InvalidArgument, "#/pageSize"},
 		{"query parameter in two spellings", "GET", agents + "?pageSize=1&page_size=2", "", nil, 400, fault.InvalidArgument, "#/page_size"},
@@ -188,10 +204,10 @@ func TestI17_BadInputNamesTheFieldAndReachesNothing(t *testing.T) {
 		{"nothing in a batch", "POST", agents + ":accept", `{"items": []}`, nil, 400, fault.InvalidArgument, "/items"},
 		{"bad UTF-8 in the path", "GET", "/api/agents/%ff/services", "", nil, 400, fault.InvalidArgument, "#/agent"},
 		{"bad UTF-8 in the query", "GET", agents + "?query=%ff", "", nil, 400, fault.InvalidArgument, "#/query"},
-		{"path that is none", "PUT", "/api/availability/brakes/bus", `{"order": "BRAKE_ORDER_HOLD"}`, nil, 400, fault.InvalidArgument, "#/path"},
+		{"path that is none", "PUT", "/api/availability/brakes/train", `{"order": "BRAKE_ORDER_HOLD"}`, nil, 400, fault.InvalidArgument, "#/path"},
 		{"path of no meaning", "PUT", "/api/availability/brakes/HEARTBEAT_PATH_UNSPECIFIED", `{"order": "BRAKE_ORDER_HOLD"}`, nil, 400, fault.InvalidArgument, "#/path"},
 		{"order missing", "PUT", brake, "", nil, 400, fault.InvalidArgument, "/order"},
-		{"order that is none", "PUT", brake, `{"order": "HOLD"}`, nil, 400, fault.InvalidArgument, "/order"},
+		{"order that is none", "PUT", brake, `{"order": "HALT"}`, nil, 400, fault.InvalidArgument, "/order"},
 		{"path in the body too", "PUT", brake, `{"path": "HEARTBEAT_PATH_DIRECT"}`, nil, 400, fault.InvalidArgument, "/path"},
 		{"number that is none in the path", "DELETE", windows + "/first", "", nil, 400, fault.InvalidArgument, "#/id"},
 		{"number out of range in the path", "DELETE", windows + "/0", "", nil, 400, fault.InvalidArgument, "#/id"},
@@ -204,9 +220,9 @@ func TestI17_BadInputNamesTheFieldAndReachesNothing(t *testing.T) {
 		{"server of the path in a PUT", "PUT", maintenance, `{"reason": "r", "server": "t"}`, nil, 400, fault.InvalidArgument, "/server"},
 		{"server's name too long in a PUT", "PUT", "/api/config/servers/" + long + long + "/maintenance", `{"reason": "r"}`, nil, 400, fault.InvalidArgument, "#/server"},
 		{"unknown field of a rule", "POST", windows, `{"reason": "r", "rule": {"every": "day"}}`, nil, 400, fault.InvalidArgument, "/rule/every"},
-		{"duration that is none", "POST", windows, `{"reason": "r", "rule": {"duration": "2h"}}`, nil, 400, fault.InvalidArgument, "/rule/duration"},
+		{"duration that is none", "POST", windows, `{"reason": "r", "rule": {"duration": "two hours"}}`, nil, 400, fault.InvalidArgument, "/rule/duration"},
 		{"rule missing", "POST", windows, `{"reason": "r"}`, nil, 400, fault.InvalidArgument, "/rule"},
-		{"mode that is none", "PUT", mode, `{"mode": "MAINTENANCE"}`, nil, 400, fault.InvalidArgument, "/mode"},
+		{"mode that is none", "PUT", mode, `{"mode": "REPAIR"}`, nil, 400, fault.InvalidArgument, "/mode"},
 		{"mode without a meaning", "PUT", mode, `{"mode": 7}`, nil, 400, fault.InvalidArgument, "/mode"},
 		{"mode missing", "PUT", mode, `{"etag": "e"}`, nil, 400, fault.InvalidArgument, "/mode"},
 		{"control server of the path in the body", "PUT", mode, `{"mode": "CONTROL_SERVER_MODE_NORMAL", "name": "d"}`, nil, 400, fault.InvalidArgument, "/name"},
@@ -262,6 +278,41 @@ func TestQueryOfAnAgentNamedLikeAVerb(t *testing.T) {
 	}
 	if asked := last[*operatorv1.RemoveAgentRequest](f); asked.GetAgent() != "a:accept" || asked.GetEtag() != "e" {
 		t.Errorf("asked %v", asked)
+	}
+}
+
+// Values of enums may be given in short, in any case, wherever one is read; what is answered has the whole names. Durations may be
+// given as people write them.
+func TestShortFormsAreTaken(t *testing.T) {
+	f := newFace(t, authn.Local())
+	f.do("GET", "/api/config/agents?states=pending&states=Accepted&transport=service-bus", "")
+	if asked := last[*operatorv1.ListConfigAgentsRequest](f); len(asked.GetStates()) != 2 || asked.GetStates()[0] != registryv1.RegistrationState_REGISTRATION_STATE_PENDING ||
+		asked.GetStates()[1] != registryv1.RegistrationState_REGISTRATION_STATE_ACCEPTED || asked.GetTransport() != registryv1.Transport_TRANSPORT_SERVICE_BUS {
+		t.Errorf("asked %v", asked)
+	}
+	for _, mode := range []string{`"MAINTENANCE"`, `"maintenance"`, `"CONTROL_SERVER_MODE_MAINTENANCE"`, `2`} {
+		f.do("PUT", "/api/config/control-servers/c/mode", `{"etag": "e", "mode": `+mode+`}`)
+		if asked := last[*operatorv1.SetControlServerModeRequest](f); asked.GetMode() != registryv1.ControlServerMode_CONTROL_SERVER_MODE_MAINTENANCE || asked.GetEtag() != "e" {
+			t.Errorf("%s: asked %v", mode, asked)
+		}
+	}
+	for _, path := range []string{"bus", "BUS", "heartbeat_path_bus", "1"} {
+		f.do("PUT", "/api/availability/brakes/"+path, `{"order": "hold"}`)
+		if asked := last[*operatorv1.OrderBrakeRequest](f); asked.GetPath() != registryv1.HeartbeatPath_HEARTBEAT_PATH_BUS || asked.GetOrder() != availabilityv1.BrakeOrder_BRAKE_ORDER_HOLD {
+			t.Errorf("%s: asked %v", path, asked)
+		}
+	}
+	for text, want := range map[string]time.Duration{"5400s": 90 * time.Minute, "2h": 2 * time.Hour, "PT2H": 2 * time.Hour, "1h30m": 90 * time.Minute, "1d": 24 * time.Hour, "P1DT1S": 24*time.Hour + time.Second} {
+		f.do("POST", "/api/config/servers/s/maintenance-windows", `{"reason": "r", "rule": {"duration": "`+text+`"}}`)
+		if asked := last[*operatorv1.CreateMaintenanceWindowRequest](f); asked.GetRule().GetDuration().AsDuration() != want {
+			t.Errorf("%s: asked %v", text, asked)
+		}
+	}
+	f.answering(func(context.Context, proto.Message) (proto.Message, error) {
+		return &registryv1.Agent{RegistrationState: registryv1.RegistrationState_REGISTRATION_STATE_PENDING}, nil
+	})
+	if answered := f.do("GET", "/api/config/agents/a", ""); !strings.Contains(string(answered.body), `"REGISTRATION_STATE_PENDING"`) {
+		t.Errorf("answered %s", answered.body)
 	}
 }
 
@@ -444,8 +495,8 @@ func TestABodyThatDoesNotArriveIsGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	var p problem
-	if err := json.NewDecoder(response.Body).Decode(&p); err != nil || response.StatusCode != 400 || !strings.Contains(p.Detail, "did not arrive in time") {
+	var p restserver.Problem
+	if err := json.NewDecoder(response.Body).Decode(&p); err != nil || response.StatusCode != 408 || !strings.Contains(p.Detail, "did not arrive in time") {
 		t.Errorf("%s %v %v", response.Status, p, err)
 	}
 	f.askedNothing()

@@ -22,6 +22,7 @@ import (
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/authn"
 	"github.com/commandcenter/fleet/services/internal/grpcserver"
+	"github.com/commandcenter/fleet/services/internal/restserver"
 	"github.com/commandcenter/fleet/services/operator-gateway/internal/rpc"
 )
 
@@ -150,7 +151,7 @@ func (f *face) answering(answer func(ctx context.Context, request proto.Message)
 type reply struct {
 	*http.Response
 	body    []byte
-	problem problem
+	problem restserver.Problem
 }
 
 // do makes one call; headers come in pairs.

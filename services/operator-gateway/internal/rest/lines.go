@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/commandcenter/fleet/services/internal/fault"
+	"github.com/commandcenter/fleet/services/internal/restserver"
 	"github.com/commandcenter/fleet/services/operator-gateway/internal/rpc"
 )
 
@@ -26,8 +27,8 @@ type streaming[Request, Event any] func(context.Context, *Request, ...grpc.CallO
 
 // serveLines puts lines in the place of the generated handlers of a method, one for each of its routes.
 func serveLines[Request, Event any](h *handler, method string, call streaming[Request, Event]) error {
-	for _, served := range bindingsOf(method) {
-		if err := h.mux.HandlePath(served.method, served.template, lines(h, method, call)); err != nil {
+	for _, served := range restserver.Bindings(method) {
+		if err := h.mux.HandlePath(served.Method, served.Template, lines(h, method, call)); err != nil {
 			return err
 		}
 	}
@@ -62,7 +63,7 @@ func open[Request, Event any](h *handler, r *http.Request, method string, call s
 // readRequest reads a request as the generated handlers do: from the body, or from the query where the method has none.
 func readRequest(r *http.Request, request proto.Message) error {
 	var err error
-	if takesBody(r.Method) {
+	if restserver.TakesBody(r.Method) {
 		err = asJSON.Unmarshal(requestOf(r.Context()).body, request)
 	} else {
 		err = runtime.PopulateQueryParameters(request, r.URL.Query(), utilities.NewDoubleArray(nil))
@@ -90,7 +91,7 @@ func (h *handler) writeLines(w http.ResponseWriter, r *http.Request, next func()
 			return
 		case err != nil: // what was answered so far cannot be taken back
 			kept.failure = fault.From(err)
-			writeLine(w, newProblem(kept.id, kept.failure))
+			restserver.WriteLine(w, restserver.NewProblem(kept.id, kept.failure))
 			return
 		case !writeEvent(w, begun, event):
 			return

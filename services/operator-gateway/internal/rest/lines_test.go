@@ -14,10 +14,10 @@ import (
 
 	"google.golang.org/grpc"
 
-	contracts "github.com/commandcenter/fleet/proto"
 	availabilityv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/availability/v1"
 	"github.com/commandcenter/fleet/services/internal/authn"
 	"github.com/commandcenter/fleet/services/internal/fault"
+	"github.com/commandcenter/fleet/services/internal/restserver"
 )
 
 const watchPath = "/api/availability:watch"
@@ -42,7 +42,7 @@ func TestEventsAreLinesAndAFailureIsTheLastOne(t *testing.T) {
 		t.Errorf("%s %v", answered.Status, answered.Header)
 	}
 	lines := slices.Collect(strings.Lines(string(answered.body)))
-	var last problem
+	var last restserver.Problem
 	if len(lines) != 3 || !strings.HasPrefix(lines[0], `{"server":{`) || !strings.Contains(lines[1], `"server":"BM-2"`) || json.Unmarshal([]byte(lines[2]), &last) != nil {
 		t.Fatalf("%s", answered.body)
 	}
@@ -155,41 +155,5 @@ func TestHeadOfAWatchEnds(t *testing.T) {
 		if response.StatusCode != 200 || response.Header.Get("Content-Type") != "application/x-ndjson" {
 			t.Errorf("%s %v", response.Status, response.Header)
 		}
-	}
-}
-
-// What a parameter of a path must be is said of each that is not just any text.
-func TestTypedParametersSayWhatTheyMustBe(t *testing.T) {
-	var document struct {
-		Paths map[string]map[string]struct {
-			Parameters []struct {
-				Name, In, Type, Format string
-				Enum                   []string
-			}
-		}
-	}
-	if err := json.Unmarshal(contracts.OpenAPI, &document); err != nil {
-		t.Fatal(err)
-	}
-	typed := map[string]bool{}
-	for path, methods := range document.Paths {
-		for _, method := range methods {
-			for _, parameter := range method.Parameters {
-				if parameter.In == "path" && (parameter.Type != "string" || parameter.Format != "" || parameter.Enum != nil) {
-					typed[parameter.Name] = true
-					if typedParams[parameter.Name] == "" {
-						t.Errorf("%s: nothing is said of %s", path, parameter.Name)
-					}
-					for _, value := range parameter.Enum[min(1, len(parameter.Enum)):] {
-						if !strings.Contains(typedParams[parameter.Name], value) {
-							t.Errorf("%s: %s may be %s, which is not said", path, parameter.Name, value)
-						}
-					}
-				}
-			}
-		}
-	}
-	if len(typed) != len(typedParams) {
-		t.Errorf("%v and not %v", typed, typedParams)
 	}
 }

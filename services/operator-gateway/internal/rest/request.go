@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/commandcenter/fleet/services/internal/fault"
+	"github.com/commandcenter/fleet/services/internal/restserver"
 	"github.com/commandcenter/fleet/services/operator-gateway/internal/rpc"
 )
 
@@ -25,7 +26,8 @@ type request struct {
 	route     string // the template; empty where none matches
 	body      []byte
 	params    map[string]string // of the path
-	called    bool              // a service answered the call, and logged it
+	read      *restserver.Reading
+	called    bool // a service answered the call, and logged it
 	failure   *fault.Error
 }
 
@@ -37,11 +39,6 @@ func requestOf(ctx context.Context) *request {
 		return &request{}
 	}
 	return kept
-}
-
-// takesBody tells methods whose parameters come in the body from those with parameters in the query.
-func takesBody(method string) bool {
-	return method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch
 }
 
 // changes tells methods after which something may be different.
@@ -135,6 +132,6 @@ func (h *handler) recovered(w *answer, kept *request) {
 	kept.called = false // so that it is logged
 	kept.failure = fault.New(fault.Internal, "unexpected; the cause is in the log under the request id").WithCause(fmt.Errorf("panic: %v\n%s", caught, debug.Stack()))
 	if w.status == 0 {
-		writeProblem(w, kept.id, kept.failure)
+		restserver.WriteProblem(w, kept.id, kept.failure)
 	}
 }

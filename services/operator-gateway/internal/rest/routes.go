@@ -19,7 +19,6 @@ type route struct {
 	template string
 	path     *regexp.Regexp
 	methods  []string
-	queried  []string // the methods that have query parameters
 }
 
 // openAPI describes the routes that are served here.
@@ -65,13 +64,6 @@ var pages = map[string]struct{ kind, content string }{
 
 var parameter = regexp.MustCompile(`\\\{[^}]*\\\}`)
 
-// operation is one method of a path, as far as it matters here.
-type operation struct {
-	Parameters []struct {
-		In string `json:"in"`
-	} `json:"parameters"`
-}
-
 func readRoutes(openAPI []byte) (routes, error) {
 	var document struct {
 		Paths map[string]map[string]json.RawMessage `json:"paths"`
@@ -101,21 +93,11 @@ func readRoute(template string, operations map[string]json.RawMessage) (route, e
 		return route{}, err
 	}
 	found := route{template: template, path: pattern}
-	for method, content := range operations {
+	for method := range operations {
 		if method = strings.ToUpper(method); !slices.Contains(knownMethods, method) { // "parameters" may stand beside them
 			continue
 		}
-		var described operation
-		if err := json.Unmarshal(content, &described); err != nil {
-			return route{}, err
-		}
 		found.methods = append(found.methods, method)
-		for _, one := range described.Parameters {
-			if one.In == "query" {
-				found.queried = append(found.queried, method)
-				break
-			}
-		}
 	}
 	return found, nil
 }
@@ -128,11 +110,6 @@ func (r routes) of(path string) string {
 		}
 	}
 	return ""
-}
-
-// queried tells whether a method of an escaped path has query parameters.
-func (r routes) queried(path, method string) bool {
-	return slices.ContainsFunc(r, func(one route) bool { return slices.Contains(one.queried, method) && one.matches(path) })
 }
 
 // matches compares the depth first, which tells most apart for a fraction of the time.

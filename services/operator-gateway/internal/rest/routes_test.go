@@ -13,6 +13,7 @@ import (
 
 	operatorv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/operator/v1"
 	"github.com/commandcenter/fleet/services/internal/authn"
+	"github.com/commandcenter/fleet/services/internal/restserver"
 )
 
 // contractMethods are the methods of operator.v1.
@@ -40,8 +41,8 @@ func fullMethod(method protoreflect.MethodDescriptor) string {
 func contractRoutes() map[string]bool {
 	found := map[string]bool{}
 	for _, method := range contractMethods() {
-		for _, one := range bindingsOf(fullMethod(method)) {
-			found[one.method+" "+one.template] = true
+		for _, one := range restserver.Bindings(fullMethod(method)) {
+			found[one.Method+" "+one.Template] = true
 		}
 	}
 	return found
@@ -59,9 +60,9 @@ func TestEveryVerbHasASpellingWithoutAColon(t *testing.T) {
 	}
 	verbs := 0
 	for _, method := range contractMethods() {
-		bindings := bindingsOf(fullMethod(method))
+		bindings := restserver.Bindings(fullMethod(method))
 		for _, one := range bindings {
-			base, verb, has := strings.Cut(one.template, ":")
+			base, verb, has := strings.Cut(one.Template, ":")
 			if !has {
 				continue
 			}
@@ -70,8 +71,8 @@ func TestEveryVerbHasASpellingWithoutAColon(t *testing.T) {
 			if collections[base] {
 				plain = base + "-" + verb
 			}
-			if one != bindings[0] || !slices.Contains(bindings, binding{one.method, plain}) {
-				t.Errorf("%s: %s %s must come first and have the additional binding %s", method.FullName(), one.method, one.template, plain)
+			if one != bindings[0] || !slices.Contains(bindings, restserver.Binding{Method: one.Method, Template: plain}) {
+				t.Errorf("%s: %s %s must come first and have the additional binding %s", method.FullName(), one.Method, one.Template, plain)
 			}
 		}
 	}
@@ -139,9 +140,9 @@ func TestEveryRouteOfTheContractIsRegistered(t *testing.T) {
 	f := newFace(t, authn.Local())
 	f.watch = func(stream watchStream) error { return sendServer(stream, "BM-1") }
 	for _, method := range contractMethods() {
-		for _, one := range bindingsOf(fullMethod(method)) {
-			path := strings.NewReplacer("{path}", "HEARTBEAT_PATH_BUS", "{id}", "7", "{", "", "}", "").Replace(one.template)
-			answered := f.do(one.method, path, "")
+		for _, one := range restserver.Bindings(fullMethod(method)) {
+			path := strings.NewReplacer("{path}", "HEARTBEAT_PATH_BUS", "{id}", "7", "{", "", "}", "").Replace(one.Template)
+			answered := f.do(one.Method, path, "")
 			if strings.Contains(answered.problem.Detail, "there is no route") || answered.StatusCode == http.StatusMethodNotAllowed {
 				t.Errorf("%v: %s %s", one, answered.Status, answered.body)
 			}
@@ -157,13 +158,13 @@ func TestSpellingsOfARouteAnswerAlike(t *testing.T) {
 	f := newFace(t, authn.Local())
 	for _, method := range contractMethods() {
 		var first reply
-		for i, one := range bindingsOf(fullMethod(method)) {
-			path := strings.NewReplacer("{path}", "HEARTBEAT_PATH_BUS", "{id}", "7", "{agent}", "accept", "{", "", "}", "").Replace(one.template)
+		for i, one := range restserver.Bindings(fullMethod(method)) {
+			path := strings.NewReplacer("{path}", "HEARTBEAT_PATH_BUS", "{id}", "7", "{agent}", "accept", "{", "", "}", "").Replace(one.Template)
 			body := ""
-			if takesBody(one.method) {
+			if restserver.TakesBody(one.Method) {
 				body = `{"noSuchField": 1}`
 			}
-			got := f.do(one.method, path, body, "X-Request-Id", "same")
+			got := f.do(one.Method, path, body, "X-Request-Id", "same")
 			if i == 0 {
 				first = got
 			} else if got.StatusCode != first.StatusCode || string(got.body) != string(first.body) {

@@ -1,4 +1,4 @@
-package rest
+package restserver
 
 import (
 	"bytes"
@@ -12,28 +12,6 @@ import (
 	operatorv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/operator/v1"
 	"github.com/commandcenter/fleet/services/internal/fault"
 )
-
-func TestPointerAt(t *testing.T) {
-	body := "{\"a\": [1, {\"b/~\": true}],\n \"ä\": \"ö\", \"c\": {\"d\": null}}"
-	for at, want := range map[string]string{
-		`{"a"`: "", `"a": [`: "/a", `[1`: "/a", `1,`: "/a/0", `{"b`: "/a/1", `"b/~"`: "/a/1/b~1~0", `true`: "/a/1/b~1~0",
-		`"ä"`: "/ä", `"ö"`: "/ä", `"c"`: "/c", `"d"`: "/c/d", `null`: "/c/d",
-	} {
-		line, column := lineAndColumn(body, strings.Index(body, at))
-		if got := pointerAt([]byte(body), line, column); got != want {
-			t.Errorf("at %s (line %d:%d): %q, not %q", at, line, column, got, want)
-		}
-	}
-	for _, nowhere := range [][2]int{{9, 1}, {1, 999}, {0, 0}, {-1, -1}, {2, 999}} {
-		pointerAt([]byte(body), nowhere[0], nowhere[1]) // must end, and not panic
-	}
-}
-
-// lineAndColumn counts as protojson does: both from 1, columns in characters.
-func lineAndColumn(body string, offset int) (line, column int) {
-	before := body[:offset]
-	return strings.Count(before, "\n") + 1, len([]rune(before[strings.LastIndex(before, "\n")+1:])) + 1
-}
 
 func TestPointerToBreak(t *testing.T) {
 	for body, want := range map[string]string{
@@ -58,23 +36,32 @@ func FuzzPointer(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		if !json.Valid(body) {
-			found := badBody(pointerToBreak(body), "is not JSON")
+		if found := checkSyntax(body); found != nil {
 			checkPointerShape(t, found.Fields[0].Pointer)
 			return
 		}
-		err := protojson.Unmarshal(body, &operatorv1.AcceptAgentRequest{})
-		if err == nil {
+		message := (&operatorv1.AcceptAgentRequest{}).ProtoReflect().Descriptor()
+		read, found := ReadMessage(body, message, nil, false)
+		if found == nil {
+			if err := protojson.Unmarshal(orEmpty(read.Body), &operatorv1.AcceptAgentRequest{}); err != nil {
+				t.Errorf("%q was let pass, and is refused later: %v", body, err)
+			}
 			return
 		}
-		found := pointed(body, fault.New(fault.InvalidArgument, "%s", err.Error()))
 		if found.Reason != fault.InvalidArgument || len(found.Fields) != 1 || strings.Contains(found.Detail, "\u00a0") {
 			t.Fatalf("%q: %v", body, found)
 		}
 		if pointer := found.Fields[0].Pointer; !resolves(body, pointer) {
-			t.Errorf("%q: %v: nothing is at %q", body, err, pointer)
+			t.Errorf("%q: %v: nothing is at %q", body, found, pointer)
 		}
 	})
+}
+
+func orEmpty(body []byte) []byte {
+	if body == nil {
+		return []byte("{}")
+	}
+	return body
 }
 
 func checkPointerShape(t *testing.T, pointer string) {

@@ -1,34 +1,11 @@
-package rest
+package restserver
 
 import (
 	"bytes"
 	"encoding/json"
 	"strconv"
+	"strings"
 )
-
-// pointerAt is the JSON pointer of the value, or the name, that stands at a line and column (both from 1) of a body. It is
-// empty when nothing stands there.
-func pointerAt(body []byte, line, column int) string {
-	target := offsetOf(body, line, column)
-	if target < 0 {
-		return ""
-	}
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.UseNumber()
-	var stack []level
-	for {
-		before := skipBlank(body, int(decoder.InputOffset()))
-		token, err := decoder.Token()
-		if err != nil {
-			return ""
-		}
-		stack = enter(stack, token)
-		if before <= target && target < int(decoder.InputOffset()) {
-			return path(stack)
-		}
-		stack = leave(stack, token)
-	}
-}
 
 // pointerToBreak is the JSON pointer of the value at which a body stops being JSON, or of the object or array around it.
 func pointerToBreak(body []byte) string {
@@ -103,32 +80,4 @@ func path(stack []level) string {
 	return string(pointer)
 }
 
-func offsetOf(body []byte, line, column int) int {
-	offset := 0
-	for ; line > 1; line-- {
-		end := bytes.IndexByte(body[offset:], '\n')
-		if end < 0 {
-			return -1
-		}
-		offset += end + 1
-	}
-	// Columns count characters, not bytes.
-	for ; column > 1 && offset < len(body); column-- {
-		offset++
-		for offset < len(body) && body[offset]&0xC0 == 0x80 {
-			offset++
-		}
-	}
-	if offset >= len(body) {
-		return -1
-	}
-	return offset
-}
-
-// skipBlank steps over what the decoder leaves before the next token.
-func skipBlank(body []byte, offset int) int {
-	for offset < len(body) && bytes.IndexByte([]byte(" \t\r\n,:"), body[offset]) >= 0 {
-		offset++
-	}
-	return offset
-}
+func escape(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
