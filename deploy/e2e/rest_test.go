@@ -200,3 +200,9 @@ func raw(t *testing.T, world story.World, method, path, body, etag string) (int,
 		}
 	}
 }
+
+// storyAt starts a system for a test or for a fuzzer.
+func storyAt(t testing.TB) (story.World, func(), error) {
+	t.Helper()
+	return local.StartStory(t.Context(), t.TempDir())
+}

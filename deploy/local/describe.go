@@ -9,7 +9,6 @@ var description = template.Must(template.New("local").Parse(`
 The fleet is running on loopback.
 
   REST        {{.REST}}            (API description: {{.REST}}/openapi.json)
-  gRPC        {{.GRPC}}                  (with reflection: grpcurl -plaintext {{.GRPC}} list)
   metrics     {{range $service, $address := .Metrics}}http://{{$address}}/metrics ({{$service}})  {{end}}
   database    {{.Database}}
   log         {{.Log}}

@@ -55,9 +55,9 @@ type Config struct {
 
 // System is what runs.
 type System struct {
-	// REST is the gateway's base URL, GRPC its address for callers over gRPC, and Metrics the admin address of each service.
-	REST, GRPC string
-	Metrics    map[string]string
+	// REST is the gateway's base URL; Metrics the admin address of each service.
+	REST    string
+	Metrics map[string]string
 	// Bus is the connection string of the emulator, for agents of your own. It holds no real key.
 	Bus      string
 	Database string
@@ -173,9 +173,6 @@ func (s *System) startRegistry(ctx, runCtx context.Context, cfg Config) (string,
 	if cfg.Cloud != nil {
 		settings.Cloud = *cfg.Cloud
 	}
-	if cfg.HeartbeatInterval > 0 { // agents of quick beats come back as quickly, over connections that break at once
-		settings.Returns.LongestPause, settings.Returns.BusReconnect = cfg.HeartbeatInterval, cfg.HeartbeatInterval
-	}
 	settings.Logger = cfg.logger("registry")
 	ready := make(chan registry.Endpoints, 1)
 	settings.Ready = func(at registry.Endpoints) { ready <- at }
@@ -190,7 +187,6 @@ func (s *System) startGateway(ctx, runCtx context.Context, cfg Config, registryA
 	settings.GRPC.Listen, settings.Admin.Listen = cfg.address(settings.GRPC.Listen), cfg.address(settings.Admin.Listen)
 	settings.Registry.Target, settings.Availability.Target = registryAddress, availabilityAddress
 	settings.Bus.ConnectionString.Set(s.Bus)
-	settings.Reflection = true // on loopback, so that grpcurl needs no descriptor set
 	if cfg.HeartbeatInterval > 0 {
 		settings.Routing.MaxHeartbeatAge = 3 * cfg.HeartbeatInterval
 	}
@@ -201,7 +197,7 @@ func (s *System) startGateway(ctx, runCtx context.Context, cfg Config, registryA
 	ready := make(chan operatorgateway.Endpoints, 1)
 	settings.Ready = func(at operatorgateway.Endpoints) { ready <- at }
 	at, err := launch(ctx, s, "operator-gateway", ready, func() error { return operatorgateway.Run(runCtx, settings) })
-	s.REST, s.GRPC, s.Metrics["operator-gateway"] = "http://"+at.REST, at.GRPC, at.Admin
+	s.REST, s.Metrics["operator-gateway"] = "http://"+at.REST, at.Admin
 	return err
 }
 

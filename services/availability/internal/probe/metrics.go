@@ -13,7 +13,6 @@ type Metrics struct {
 	Probes   *prometheus.CounterVec
 	Round    prometheus.Histogram
 	InFlight prometheus.Gauge
-	Most     prometheus.Gauge
 }
 
 // NewMetrics registers them.
@@ -29,11 +28,8 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		InFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "commandcenter_availability_probes_in_flight", Help: "Probes under way.",
 		}),
-		Most: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "commandcenter_availability_probes_in_flight_max", Help: "Most probes under way at once in the last round; at probes.parallel, probes wait for each other.",
-		}),
 	}
-	registerer.MustRegister(m.Probes, m.Round, m.InFlight, m.Most)
+	registerer.MustRegister(m.Probes, m.Round, m.InFlight)
 	return m
 }
 

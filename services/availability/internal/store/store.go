@@ -25,7 +25,6 @@ type Store struct {
 	db *sqldb.DB
 	// servers is how many the last Fleet had, so that the next, of as many, is not copied while it grows.
 	servers atomic.Int64
-	clock   clock
 }
 
 // Statements are the statement files, a folder per dialect.

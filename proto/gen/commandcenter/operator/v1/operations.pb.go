@@ -415,10 +415,8 @@ type GetRouteResponse struct {
 	HttpVerification *v1.HttpVerification `protobuf:"bytes,10,opt,name=http_verification,json=httpVerification,proto3" json:"http_verification,omitempty"`
 	// Age up to which a verification counts.
 	MaxVerificationAge *durationpb.Duration `protobuf:"bytes,11,opt,name=max_verification_age,json=maxVerificationAge,proto3" json:"max_verification_age,omitempty"`
-	// Whether heartbeats on the bus are received, and how far the broker's clock is from the database's; absent for an unknown agent.
-	BusIngest     *v1.IngestHealth `protobuf:"bytes,12,opt,name=bus_ingest,json=busIngest,proto3" json:"bus_ingest,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *GetRouteResponse) Reset() {
@@ -524,13 +522,6 @@ func (x *GetRouteResponse) GetHttpVerification() *v1.HttpVerification {
 func (x *GetRouteResponse) GetMaxVerificationAge() *durationpb.Duration {
 	if x != nil {
 		return x.MaxVerificationAge
-	}
-	return nil
-}
-
-func (x *GetRouteResponse) GetBusIngest() *v1.IngestHealth {
-	if x != nil {
-		return x.BusIngest
 	}
 	return nil
 }
@@ -2420,7 +2411,7 @@ const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"\x0fGetRouteRequest\x12 \n" +
 	"\x05agent\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x05agent\x12\x14\n" +
-	"\x05write\x18\x02 \x01(\bR\x05write\"\x8f\x05\n" +
+	"\x05write\x18\x02 \x01(\bR\x05write\"\xc7\x04\n" +
 	"\x10GetRouteResponse\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12B\n" +
 	"\ttransport\x18\x02 \x01(\x0e2$.commandcenter.registry.v1.TransportR\ttransport\x12\x18\n" +
@@ -2433,9 +2424,7 @@ const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"\rhttp_base_url\x18\t \x01(\tR\vhttpBaseUrl\x12X\n" +
 	"\x11http_verification\x18\n" +
 	" \x01(\v2+.commandcenter.registry.v1.HttpVerificationR\x10httpVerification\x12K\n" +
-	"\x14max_verification_age\x18\v \x01(\v2\x19.google.protobuf.DurationR\x12maxVerificationAge\x12F\n" +
-	"\n" +
-	"bus_ingest\x18\f \x01(\v2'.commandcenter.registry.v1.IngestHealthR\tbusIngest\"u\n" +
+	"\x14max_verification_age\x18\v \x01(\v2\x19.google.protobuf.DurationR\x12maxVerificationAge\"u\n" +
 	"\tRouteRule\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\tR\x06number\x12\x1c\n" +
 	"\tcondition\x18\x02 \x01(\tR\tcondition\x12\x18\n" +
@@ -2605,9 +2594,8 @@ const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"\bBatchRun\x12*.commandcenter.operator.v1.BatchRunRequest\x1a(.commandcenter.operator.v1.BatchRunEvent\"\xe4\x01\x92A\xac\x01:\x14application/x-ndjson:\x18application/problem+jsonJz\n" +
 	"\x03200\x12s\n" +
 	"COne event per line, each agent's as it comes; the last one sums up.\x12,\n" +
-	"*\x1a(.commandcenter.operator.v1.BatchRunEvent\x82\xd3\xe4\x93\x02.:\x01*Z\x16:\x01*\"\x11/api/agents-batch\"\x11/api/agents:batch0\x01B\xe5\n" +
-	"\x92A\xdc\b\x12\xc6\x06\n" +
-	"\x19CommandCenter agent fleet\x12\xa4\x06Operate agents, decide about them, and edit the server catalog. Every error is application/problem+json. A command that changes something takes an Idempotency-Key, a UUID, which becomes its command id: sent again with the same body it runs nothing more and is answered with what became of it; with another body it is answered 409. A change carries the etag that was read, as If-Match or as a field: without one it is answered 428, with a stale one 412 and the present one. Fields and query parameters that a route does not have are refused. In answers, lists and plain values are there even when empty. Grpc-Timeout (as in 5S, or 500m for milliseconds) shortens the time that a call may take; X-Request-Id names it in the log and in the answer. Retry-After is sent only where nothing was sent or changed.2\x02v12\x10application/json:\x10application/json:\x18application/problem+jsonR\\\n" +
+	"*\x1a(.commandcenter.operator.v1.BatchRunEvent\x82\xd3\xe4\x93\x02.:\x01*Z\x16:\x01*\"\x11/api/agents-batch\"\x11/api/agents:batch0\x01B\xc6\r\x92A\xbd\v\x12\xa7\t\n" +
+	"\x19CommandCenter agent fleet\x12\x85\tOperate agents, decide about them, and edit the server catalog. Every error is application/problem+json. A command that changes something takes an Idempotency-Key, a UUID, which becomes its command id: sent again with the same body it runs nothing more and is answered with what became of it; with another body it is answered 409. A change carries the etag that was read, as If-Match or as a field: without one it is answered 428, with a stale one 412 and the present one. If-Match may list several, of which one has to match; W/ before one is passed over, since proxies that compress mark etags so; an empty one (\"\") matches nothing. Values of enums may be given without the enum's name and in any case (pending for REGISTRATION_STATE_PENDING), durations also as 90m, 7d or PT1H30M; answers have the whole names and seconds. Fields and query parameters that a route does not have are refused. In answers, lists and plain values are there even when empty. Grpc-Timeout (as in 5S, or 500m for milliseconds) shortens the time that a call may take; X-Request-Id names it in the log and in the answer. Retry-After is sent only where nothing was sent or changed.2\x02v12\x10application/json:\x10application/json:\x18application/problem+jsonR\\\n" +
 	"\adefault\x12Q\n" +
 	"'Any error, as RFC 9457 problem details.\x12&\n" +
 	"$\x1a\".commandcenter.operator.v1.ProblemZg\n" +
@@ -2671,23 +2659,22 @@ var file_commandcenter_operator_v1_operations_proto_goTypes = []any{
 	(*v1.ServerLink)(nil),             // 35: commandcenter.registry.v1.ServerLink
 	(*v11.ServerAvailability)(nil),    // 36: commandcenter.availability.v1.ServerAvailability
 	(*v1.HttpVerification)(nil),       // 37: commandcenter.registry.v1.HttpVerification
-	(*v1.IngestHealth)(nil),           // 38: commandcenter.registry.v1.IngestHealth
-	(*timestamppb.Timestamp)(nil),     // 39: google.protobuf.Timestamp
-	(*v12.Change)(nil),                // 40: commandcenter.agent.v1.Change
-	(*v12.Installation)(nil),          // 41: commandcenter.agent.v1.Installation
-	(*v12.Service)(nil),               // 42: commandcenter.agent.v1.Service
-	(*v12.AppPool)(nil),               // 43: commandcenter.agent.v1.AppPool
-	(*v12.Certificate)(nil),           // 44: commandcenter.agent.v1.Certificate
-	(*v12.Package)(nil),               // 45: commandcenter.agent.v1.Package
-	(*v12.CommandRecord)(nil),         // 46: commandcenter.agent.v1.CommandRecord
-	(*v12.Uninstall)(nil),             // 47: commandcenter.agent.v1.Uninstall
-	(*v12.StartService)(nil),          // 48: commandcenter.agent.v1.StartService
-	(*v12.StopService)(nil),           // 49: commandcenter.agent.v1.StopService
-	(*v12.RestartService)(nil),        // 50: commandcenter.agent.v1.RestartService
-	(*v12.StartAppPool)(nil),          // 51: commandcenter.agent.v1.StartAppPool
-	(*v12.StopAppPool)(nil),           // 52: commandcenter.agent.v1.StopAppPool
-	(*v12.RecycleAppPool)(nil),        // 53: commandcenter.agent.v1.RecycleAppPool
-	(*v12.SyncPackages)(nil),          // 54: commandcenter.agent.v1.SyncPackages
+	(*timestamppb.Timestamp)(nil),     // 38: google.protobuf.Timestamp
+	(*v12.Change)(nil),                // 39: commandcenter.agent.v1.Change
+	(*v12.Installation)(nil),          // 40: commandcenter.agent.v1.Installation
+	(*v12.Service)(nil),               // 41: commandcenter.agent.v1.Service
+	(*v12.AppPool)(nil),               // 42: commandcenter.agent.v1.AppPool
+	(*v12.Certificate)(nil),           // 43: commandcenter.agent.v1.Certificate
+	(*v12.Package)(nil),               // 44: commandcenter.agent.v1.Package
+	(*v12.CommandRecord)(nil),         // 45: commandcenter.agent.v1.CommandRecord
+	(*v12.Uninstall)(nil),             // 46: commandcenter.agent.v1.Uninstall
+	(*v12.StartService)(nil),          // 47: commandcenter.agent.v1.StartService
+	(*v12.StopService)(nil),           // 48: commandcenter.agent.v1.StopService
+	(*v12.RestartService)(nil),        // 49: commandcenter.agent.v1.RestartService
+	(*v12.StartAppPool)(nil),          // 50: commandcenter.agent.v1.StartAppPool
+	(*v12.StopAppPool)(nil),           // 51: commandcenter.agent.v1.StopAppPool
+	(*v12.RecycleAppPool)(nil),        // 52: commandcenter.agent.v1.RecycleAppPool
+	(*v12.SyncPackages)(nil),          // 53: commandcenter.agent.v1.SyncPackages
 }
 var file_commandcenter_operator_v1_operations_proto_depIdxs = []int32{
 	3,  // 0: commandcenter.operator.v1.ListAgentsResponse.agents:type_name -> commandcenter.operator.v1.AddressableAgent
@@ -2701,73 +2688,72 @@ var file_commandcenter_operator_v1_operations_proto_depIdxs = []int32{
 	34, // 8: commandcenter.operator.v1.GetRouteResponse.max_heartbeat_age:type_name -> google.protobuf.Duration
 	37, // 9: commandcenter.operator.v1.GetRouteResponse.http_verification:type_name -> commandcenter.registry.v1.HttpVerification
 	34, // 10: commandcenter.operator.v1.GetRouteResponse.max_verification_age:type_name -> google.protobuf.Duration
-	38, // 11: commandcenter.operator.v1.GetRouteResponse.bus_ingest:type_name -> commandcenter.registry.v1.IngestHealth
-	33, // 12: commandcenter.operator.v1.CommandResponse.transport:type_name -> commandcenter.registry.v1.Transport
-	39, // 13: commandcenter.operator.v1.CommandResponse.started_at:type_name -> google.protobuf.Timestamp
-	34, // 14: commandcenter.operator.v1.CommandResponse.duration:type_name -> google.protobuf.Duration
-	40, // 15: commandcenter.operator.v1.CommandResponse.changes:type_name -> commandcenter.agent.v1.Change
-	33, // 16: commandcenter.operator.v1.ReadReceipt.transport:type_name -> commandcenter.registry.v1.Transport
-	41, // 17: commandcenter.operator.v1.ListInstallationsResponse.installations:type_name -> commandcenter.agent.v1.Installation
-	8,  // 18: commandcenter.operator.v1.ListInstallationsResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	42, // 19: commandcenter.operator.v1.ListServicesResponse.services:type_name -> commandcenter.agent.v1.Service
-	8,  // 20: commandcenter.operator.v1.ListServicesResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	43, // 21: commandcenter.operator.v1.ListAppPoolsResponse.app_pools:type_name -> commandcenter.agent.v1.AppPool
-	8,  // 22: commandcenter.operator.v1.ListAppPoolsResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	44, // 23: commandcenter.operator.v1.ListCertificatesResponse.certificates:type_name -> commandcenter.agent.v1.Certificate
-	8,  // 24: commandcenter.operator.v1.ListCertificatesResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	45, // 25: commandcenter.operator.v1.SyncPackagesRequest.packages:type_name -> commandcenter.agent.v1.Package
-	46, // 26: commandcenter.operator.v1.GetCommandResponse.record:type_name -> commandcenter.agent.v1.CommandRecord
-	8,  // 27: commandcenter.operator.v1.GetCommandResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	47, // 28: commandcenter.operator.v1.BatchRunRequest.uninstall:type_name -> commandcenter.agent.v1.Uninstall
-	48, // 29: commandcenter.operator.v1.BatchRunRequest.start_service:type_name -> commandcenter.agent.v1.StartService
-	49, // 30: commandcenter.operator.v1.BatchRunRequest.stop_service:type_name -> commandcenter.agent.v1.StopService
-	50, // 31: commandcenter.operator.v1.BatchRunRequest.restart_service:type_name -> commandcenter.agent.v1.RestartService
-	51, // 32: commandcenter.operator.v1.BatchRunRequest.start_app_pool:type_name -> commandcenter.agent.v1.StartAppPool
-	52, // 33: commandcenter.operator.v1.BatchRunRequest.stop_app_pool:type_name -> commandcenter.agent.v1.StopAppPool
-	53, // 34: commandcenter.operator.v1.BatchRunRequest.recycle_app_pool:type_name -> commandcenter.agent.v1.RecycleAppPool
-	54, // 35: commandcenter.operator.v1.BatchRunRequest.sync_packages:type_name -> commandcenter.agent.v1.SyncPackages
-	29, // 36: commandcenter.operator.v1.BatchRunEvent.item:type_name -> commandcenter.operator.v1.BatchRunItem
-	30, // 37: commandcenter.operator.v1.BatchRunEvent.summary:type_name -> commandcenter.operator.v1.BatchRunSummary
-	0,  // 38: commandcenter.operator.v1.BatchRunItem.outcome:type_name -> commandcenter.operator.v1.BatchOutcome
-	7,  // 39: commandcenter.operator.v1.BatchRunItem.command:type_name -> commandcenter.operator.v1.CommandResponse
-	32, // 40: commandcenter.operator.v1.Problem.errors:type_name -> commandcenter.operator.v1.FieldError
-	1,  // 41: commandcenter.operator.v1.AgentOperations.ListAgents:input_type -> commandcenter.operator.v1.ListAgentsRequest
-	4,  // 42: commandcenter.operator.v1.AgentOperations.GetRoute:input_type -> commandcenter.operator.v1.GetRouteRequest
-	9,  // 43: commandcenter.operator.v1.AgentOperations.ListInstallations:input_type -> commandcenter.operator.v1.ListInstallationsRequest
-	11, // 44: commandcenter.operator.v1.AgentOperations.Uninstall:input_type -> commandcenter.operator.v1.UninstallRequest
-	12, // 45: commandcenter.operator.v1.AgentOperations.ListServices:input_type -> commandcenter.operator.v1.ListServicesRequest
-	14, // 46: commandcenter.operator.v1.AgentOperations.StartService:input_type -> commandcenter.operator.v1.StartServiceRequest
-	15, // 47: commandcenter.operator.v1.AgentOperations.StopService:input_type -> commandcenter.operator.v1.StopServiceRequest
-	16, // 48: commandcenter.operator.v1.AgentOperations.RestartService:input_type -> commandcenter.operator.v1.RestartServiceRequest
-	17, // 49: commandcenter.operator.v1.AgentOperations.ListAppPools:input_type -> commandcenter.operator.v1.ListAppPoolsRequest
-	19, // 50: commandcenter.operator.v1.AgentOperations.StartAppPool:input_type -> commandcenter.operator.v1.StartAppPoolRequest
-	20, // 51: commandcenter.operator.v1.AgentOperations.StopAppPool:input_type -> commandcenter.operator.v1.StopAppPoolRequest
-	21, // 52: commandcenter.operator.v1.AgentOperations.RecycleAppPool:input_type -> commandcenter.operator.v1.RecycleAppPoolRequest
-	22, // 53: commandcenter.operator.v1.AgentOperations.ListCertificates:input_type -> commandcenter.operator.v1.ListCertificatesRequest
-	24, // 54: commandcenter.operator.v1.AgentOperations.SyncPackages:input_type -> commandcenter.operator.v1.SyncPackagesRequest
-	25, // 55: commandcenter.operator.v1.AgentOperations.GetCommand:input_type -> commandcenter.operator.v1.GetCommandRequest
-	27, // 56: commandcenter.operator.v1.AgentOperations.BatchRun:input_type -> commandcenter.operator.v1.BatchRunRequest
-	2,  // 57: commandcenter.operator.v1.AgentOperations.ListAgents:output_type -> commandcenter.operator.v1.ListAgentsResponse
-	5,  // 58: commandcenter.operator.v1.AgentOperations.GetRoute:output_type -> commandcenter.operator.v1.GetRouteResponse
-	10, // 59: commandcenter.operator.v1.AgentOperations.ListInstallations:output_type -> commandcenter.operator.v1.ListInstallationsResponse
-	7,  // 60: commandcenter.operator.v1.AgentOperations.Uninstall:output_type -> commandcenter.operator.v1.CommandResponse
-	13, // 61: commandcenter.operator.v1.AgentOperations.ListServices:output_type -> commandcenter.operator.v1.ListServicesResponse
-	7,  // 62: commandcenter.operator.v1.AgentOperations.StartService:output_type -> commandcenter.operator.v1.CommandResponse
-	7,  // 63: commandcenter.operator.v1.AgentOperations.StopService:output_type -> commandcenter.operator.v1.CommandResponse
-	7,  // 64: commandcenter.operator.v1.AgentOperations.RestartService:output_type -> commandcenter.operator.v1.CommandResponse
-	18, // 65: commandcenter.operator.v1.AgentOperations.ListAppPools:output_type -> commandcenter.operator.v1.ListAppPoolsResponse
-	7,  // 66: commandcenter.operator.v1.AgentOperations.StartAppPool:output_type -> commandcenter.operator.v1.CommandResponse
-	7,  // 67: commandcenter.operator.v1.AgentOperations.StopAppPool:output_type -> commandcenter.operator.v1.CommandResponse
-	7,  // 68: commandcenter.operator.v1.AgentOperations.RecycleAppPool:output_type -> commandcenter.operator.v1.CommandResponse
-	23, // 69: commandcenter.operator.v1.AgentOperations.ListCertificates:output_type -> commandcenter.operator.v1.ListCertificatesResponse
-	7,  // 70: commandcenter.operator.v1.AgentOperations.SyncPackages:output_type -> commandcenter.operator.v1.CommandResponse
-	26, // 71: commandcenter.operator.v1.AgentOperations.GetCommand:output_type -> commandcenter.operator.v1.GetCommandResponse
-	28, // 72: commandcenter.operator.v1.AgentOperations.BatchRun:output_type -> commandcenter.operator.v1.BatchRunEvent
-	57, // [57:73] is the sub-list for method output_type
-	41, // [41:57] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	33, // 11: commandcenter.operator.v1.CommandResponse.transport:type_name -> commandcenter.registry.v1.Transport
+	38, // 12: commandcenter.operator.v1.CommandResponse.started_at:type_name -> google.protobuf.Timestamp
+	34, // 13: commandcenter.operator.v1.CommandResponse.duration:type_name -> google.protobuf.Duration
+	39, // 14: commandcenter.operator.v1.CommandResponse.changes:type_name -> commandcenter.agent.v1.Change
+	33, // 15: commandcenter.operator.v1.ReadReceipt.transport:type_name -> commandcenter.registry.v1.Transport
+	40, // 16: commandcenter.operator.v1.ListInstallationsResponse.installations:type_name -> commandcenter.agent.v1.Installation
+	8,  // 17: commandcenter.operator.v1.ListInstallationsResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	41, // 18: commandcenter.operator.v1.ListServicesResponse.services:type_name -> commandcenter.agent.v1.Service
+	8,  // 19: commandcenter.operator.v1.ListServicesResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	42, // 20: commandcenter.operator.v1.ListAppPoolsResponse.app_pools:type_name -> commandcenter.agent.v1.AppPool
+	8,  // 21: commandcenter.operator.v1.ListAppPoolsResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	43, // 22: commandcenter.operator.v1.ListCertificatesResponse.certificates:type_name -> commandcenter.agent.v1.Certificate
+	8,  // 23: commandcenter.operator.v1.ListCertificatesResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	44, // 24: commandcenter.operator.v1.SyncPackagesRequest.packages:type_name -> commandcenter.agent.v1.Package
+	45, // 25: commandcenter.operator.v1.GetCommandResponse.record:type_name -> commandcenter.agent.v1.CommandRecord
+	8,  // 26: commandcenter.operator.v1.GetCommandResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	46, // 27: commandcenter.operator.v1.BatchRunRequest.uninstall:type_name -> commandcenter.agent.v1.Uninstall
+	47, // 28: commandcenter.operator.v1.BatchRunRequest.start_service:type_name -> commandcenter.agent.v1.StartService
+	48, // 29: commandcenter.operator.v1.BatchRunRequest.stop_service:type_name -> commandcenter.agent.v1.StopService
+	49, // 30: commandcenter.operator.v1.BatchRunRequest.restart_service:type_name -> commandcenter.agent.v1.RestartService
+	50, // 31: commandcenter.operator.v1.BatchRunRequest.start_app_pool:type_name -> commandcenter.agent.v1.StartAppPool
+	51, // 32: commandcenter.operator.v1.BatchRunRequest.stop_app_pool:type_name -> commandcenter.agent.v1.StopAppPool
+	52, // 33: commandcenter.operator.v1.BatchRunRequest.recycle_app_pool:type_name -> commandcenter.agent.v1.RecycleAppPool
+	53, // 34: commandcenter.operator.v1.BatchRunRequest.sync_packages:type_name -> commandcenter.agent.v1.SyncPackages
+	29, // 35: commandcenter.operator.v1.BatchRunEvent.item:type_name -> commandcenter.operator.v1.BatchRunItem
+	30, // 36: commandcenter.operator.v1.BatchRunEvent.summary:type_name -> commandcenter.operator.v1.BatchRunSummary
+	0,  // 37: commandcenter.operator.v1.BatchRunItem.outcome:type_name -> commandcenter.operator.v1.BatchOutcome
+	7,  // 38: commandcenter.operator.v1.BatchRunItem.command:type_name -> commandcenter.operator.v1.CommandResponse
+	32, // 39: commandcenter.operator.v1.Problem.errors:type_name -> commandcenter.operator.v1.FieldError
+	1,  // 40: commandcenter.operator.v1.AgentOperations.ListAgents:input_type -> commandcenter.operator.v1.ListAgentsRequest
+	4,  // 41: commandcenter.operator.v1.AgentOperations.GetRoute:input_type -> commandcenter.operator.v1.GetRouteRequest
+	9,  // 42: commandcenter.operator.v1.AgentOperations.ListInstallations:input_type -> commandcenter.operator.v1.ListInstallationsRequest
+	11, // 43: commandcenter.operator.v1.AgentOperations.Uninstall:input_type -> commandcenter.operator.v1.UninstallRequest
+	12, // 44: commandcenter.operator.v1.AgentOperations.ListServices:input_type -> commandcenter.operator.v1.ListServicesRequest
+	14, // 45: commandcenter.operator.v1.AgentOperations.StartService:input_type -> commandcenter.operator.v1.StartServiceRequest
+	15, // 46: commandcenter.operator.v1.AgentOperations.StopService:input_type -> commandcenter.operator.v1.StopServiceRequest
+	16, // 47: commandcenter.operator.v1.AgentOperations.RestartService:input_type -> commandcenter.operator.v1.RestartServiceRequest
+	17, // 48: commandcenter.operator.v1.AgentOperations.ListAppPools:input_type -> commandcenter.operator.v1.ListAppPoolsRequest
+	19, // 49: commandcenter.operator.v1.AgentOperations.StartAppPool:input_type -> commandcenter.operator.v1.StartAppPoolRequest
+	20, // 50: commandcenter.operator.v1.AgentOperations.StopAppPool:input_type -> commandcenter.operator.v1.StopAppPoolRequest
+	21, // 51: commandcenter.operator.v1.AgentOperations.RecycleAppPool:input_type -> commandcenter.operator.v1.RecycleAppPoolRequest
+	22, // 52: commandcenter.operator.v1.AgentOperations.ListCertificates:input_type -> commandcenter.operator.v1.ListCertificatesRequest
+	24, // 53: commandcenter.operator.v1.AgentOperations.SyncPackages:input_type -> commandcenter.operator.v1.SyncPackagesRequest
+	25, // 54: commandcenter.operator.v1.AgentOperations.GetCommand:input_type -> commandcenter.operator.v1.GetCommandRequest
+	27, // 55: commandcenter.operator.v1.AgentOperations.BatchRun:input_type -> commandcenter.operator.v1.BatchRunRequest
+	2,  // 56: commandcenter.operator.v1.AgentOperations.ListAgents:output_type -> commandcenter.operator.v1.ListAgentsResponse
+	5,  // 57: commandcenter.operator.v1.AgentOperations.GetRoute:output_type -> commandcenter.operator.v1.GetRouteResponse
+	10, // 58: commandcenter.operator.v1.AgentOperations.ListInstallations:output_type -> commandcenter.operator.v1.ListInstallationsResponse
+	7,  // 59: commandcenter.operator.v1.AgentOperations.Uninstall:output_type -> commandcenter.operator.v1.CommandResponse
+	13, // 60: commandcenter.operator.v1.AgentOperations.ListServices:output_type -> commandcenter.operator.v1.ListServicesResponse
+	7,  // 61: commandcenter.operator.v1.AgentOperations.StartService:output_type -> commandcenter.operator.v1.CommandResponse
+	7,  // 62: commandcenter.operator.v1.AgentOperations.StopService:output_type -> commandcenter.operator.v1.CommandResponse
+	7,  // 63: commandcenter.operator.v1.AgentOperations.RestartService:output_type -> commandcenter.operator.v1.CommandResponse
+	18, // 64: commandcenter.operator.v1.AgentOperations.ListAppPools:output_type -> commandcenter.operator.v1.ListAppPoolsResponse
+	7,  // 65: commandcenter.operator.v1.AgentOperations.StartAppPool:output_type -> commandcenter.operator.v1.CommandResponse
+	7,  // 66: commandcenter.operator.v1.AgentOperations.StopAppPool:output_type -> commandcenter.operator.v1.CommandResponse
+	7,  // 67: commandcenter.operator.v1.AgentOperations.RecycleAppPool:output_type -> commandcenter.operator.v1.CommandResponse
+	23, // 68: commandcenter.operator.v1.AgentOperations.ListCertificates:output_type -> commandcenter.operator.v1.ListCertificatesResponse
+	7,  // 69: commandcenter.operator.v1.AgentOperations.SyncPackages:output_type -> commandcenter.operator.v1.CommandResponse
+	26, // 70: commandcenter.operator.v1.AgentOperations.GetCommand:output_type -> commandcenter.operator.v1.GetCommandResponse
+	28, // 71: commandcenter.operator.v1.AgentOperations.BatchRun:output_type -> commandcenter.operator.v1.BatchRunEvent
+	56, // [56:72] is the sub-list for method output_type
+	40, // [40:56] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_operator_v1_operations_proto_init() }

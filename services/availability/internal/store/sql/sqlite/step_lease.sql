@@ -1,1 +1,0 @@
-UPDATE TblJobLease SET ExpiresAt = @expiresAt WHERE Name = 'availability' AND ExpiresAt > @latest;

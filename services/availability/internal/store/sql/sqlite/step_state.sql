@@ -1,1 +1,0 @@
-UPDATE TblAvailabilityState SET SecondWriterAt = @now WHERE SecondWriterAt > @now;
