@@ -26,7 +26,7 @@ Try, in another terminal:
   curl -s '{{.REST}}/api/config/agents?states=REGISTRATION_STATE_PENDING'   # BM-NEW-04 waits for a decision
   curl -s {{.REST}}/api/config/agents/BM-NEW-04/url-proposals
 
-  etag=$(curl -s {{.REST}}/api/config/agents/BM-NEW-04 | sed 's/.*"etag":"\([^"]*\)".*/\1/')
+  etag=$(curl -sI {{.REST}}/api/config/agents/BM-NEW-04 | awk 'tolower($1) == "etag:" {print $2}' | tr -d '\r"')
   curl -s -X POST -H "If-Match: $etag" -d '{"createServer":{"url":"https://new-04.example.test"}}' \
        {{.REST}}/api/config/agents/BM-NEW-04:accept
 
@@ -36,9 +36,9 @@ Try, in another terminal:
   curl -s {{.REST}}/api/config/servers/BM-OLD-05/offline-log
 
   maintenance={{.REST}}/api/config/servers/BM-AMS-02/maintenance
-  etag=$(curl -s $maintenance | sed 's/.*"etag":"\([^"]*\)".*/\1/')
+  etag=$(curl -sI $maintenance | awk 'tolower($1) == "etag:" {print $2}' | tr -d '\r"')
   curl -s -X PUT -H "If-Match: $etag" -d '{"reason":"new disks"}' $maintenance      # offline at once; commands still reach it
-  etag=$(curl -s $maintenance | sed 's/.*"etag":"\([^"]*\)".*/\1/')
+  etag=$(curl -sI $maintenance | awk 'tolower($1) == "etag:" {print $2}' | tr -d '\r"')
   curl -s -X DELETE -H "If-Match: $etag" $maintenance                               # and back
   curl -s -d '{"rule":{"start":"2027-03-28T02:30","zone":"Europe/Amsterdam","rule":"FREQ=WEEKLY;BYDAY=SU","duration":"5400s"}}' \
        $maintenance-windows:preview                                                # when it would be; without :preview, with a reason, it is saved

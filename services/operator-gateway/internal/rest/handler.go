@@ -117,14 +117,25 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	kept := &request{
 		id: grpcserver.NewRequestID(r.Header.Get("X-Request-Id")), startedAt: time.Now(), method: r.Method, route: h.routes.of(r.URL.EscapedPath()),
 	}
+	pretty, query, badPretty := indented(r)
+	if pretty {
+		indenting := &indenter{ResponseWriter: w}
+		defer indenting.finish()
+		w = indenting
+	}
 	answer := &answer{ResponseWriter: w}
 	answer.Header().Set("X-Request-Id", kept.id)
 	answer.Header().Set("X-Content-Type-Options", "nosniff")
 	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, kept))
+	address := *r.URL
+	address.RawQuery, r.URL = query, &address
 	defer h.record(answer, r, kept)
 	defer h.recovered(answer, kept)
 
 	body, refused := h.admit(answer, r)
+	if refused == nil {
+		refused = badPretty
+	}
 	if refused != nil {
 		h.refuse(answer, kept, refused)
 		return
@@ -244,7 +255,7 @@ var asJSON = compact{&runtime.JSONPb{
 	UnmarshalOptions: protojson.UnmarshalOptions{DiscardUnknown: false},
 }}
 
-// compact writes JSON without the blanks that protojson varies from build to build.
+// compact writes JSON on one line, without the blanks that protojson varies from build to build, and ends it as text ends.
 type compact struct{ *runtime.JSONPb }
 
 // Marshal implements runtime.Marshaler.
@@ -254,9 +265,10 @@ func (c compact) Marshal(value any) ([]byte, error) {
 		return nil, err
 	}
 	var tight bytes.Buffer
-	tight.Grow(len(loose))
+	tight.Grow(len(loose) + 1)
 	if err := json.Compact(&tight, loose); err != nil {
 		return nil, err
 	}
+	tight.WriteByte('\n')
 	return tight.Bytes(), nil
 }

@@ -417,7 +417,7 @@ func TestEtagTravelsAsHeaders(t *testing.T) {
 func TestEmptyListsAndPlainValuesAreThere(t *testing.T) {
 	f := newFace(t, authn.Local())
 	answered := f.do("GET", "/api/agents", "")
-	if string(answered.body) != `{"agents":[],"nextPageToken":""}` || answered.Header.Get("Cache-Control") != "no-store" {
+	if string(answered.body) != `{"agents":[],"nextPageToken":""}`+"\n" || answered.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("%v %s", answered.Header, answered.body)
 	}
 }

@@ -113,6 +113,6 @@ func writeEvent(w http.ResponseWriter, begun bool, event any) bool {
 	if err != nil {
 		return false
 	}
-	_, err = w.Write(append(line, '\n'))
+	_, err = w.Write(line)
 	return err == nil
 }

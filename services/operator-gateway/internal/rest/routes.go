@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -45,7 +46,7 @@ func operatorRoutes(contract []byte) []byte {
 
 // pages are what is served beside the interface: where to look, and its description.
 var pages = map[string]struct{ kind, content string }{
-	"/openapi.json": {"application/json", string(openAPI)},
+	"/openapi.json": {"application/json", string(bytes.TrimSpace(openAPI)) + "\n"},
 	"/": {"text/plain; charset=utf-8", `CommandCenter agent fleet
 
 /openapi.json                              this interface, for people and tools
@@ -59,6 +60,8 @@ var pages = map[string]struct{ kind, content string }{
 /api/config/control-servers                the control servers, and what is unusual about their cloud
 /api/config/affinity-groups                which agents prefer which control servers
 /api/config/partition-events               how and why agents were spread over control servers
+
+JSON comes indented with ?pretty, and to curl and wget; on one line with Accept: application/json, and to programs.
 `},
 }
 
