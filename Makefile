@@ -8,20 +8,32 @@ MODULES  := proto servicebus-emulator services/internal services/registry servic
 PACKAGES := $(addsuffix /...,$(addprefix ./,$(MODULES)))
 BIN      := $(CURDIR)/.bin
 
-.PHONY: help run demo test invariants lint generate zones bench chaos chaos-proof check build build-each vet race generated tidy
+.PHONY: help run fresh demo test invariants lint generate zones bench chaos chaos-proof check build build-each vet race generated tidy
+
+# Says that a build takes minutes, if nearly nothing of it has been compiled here before.
+define say-first-build
+	@packages=$$(go list -deps $(2) -f '{{if .Stale}}x{{end}}' $(1) | grep -c x || true); [ "$$packages" -lt 150 ] || \
+		echo "First build: $$packages packages are compiled, which takes some minutes. Later builds take seconds."
+endef
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-run: ## Start everything on loopback, with simulated agents; data in var/; ARGS="-availability-replicas 2"
+run: ## Start everything on loopback, with simulated agents; data in var/; deploy/TRY.md says what to try; ARGS="-availability-replicas 2"
+	$(call say-first-build,./deploy/cmd/local)
 	@go build -o out/bin/ ./deploy/cmd/local
 	@exec out/bin/local $(ARGS)
 
+fresh: ## Start everything from nothing: what earlier runs left in var/ is removed; refuses while a system runs there
+	@$(MAKE) -s run ARGS='-fresh $(ARGS)'
+
 demo: ## Tell the main story through REST against a fresh local system
+	$(call say-first-build,./deploy/cmd/demo)
 	@go build -o out/bin/ ./deploy/cmd/demo
 	@exec out/bin/demo
 
 test: $(BIN)/gotestsum ## Run every test; ends by saying what was skipped and why
+	$(call say-first-build,$(PACKAGES),-test)
 	@$(BIN)/gotestsum --format pkgname --format-hide-empty-pkg -- -count=1 -timeout 10m $(PACKAGES)
 
 invariants: ## List the promises kept: the tests named after the invariants

@@ -5,9 +5,11 @@ import (
 	"text/template"
 )
 
+// description is short on purpose: who starts the system for the first time reads ten lines, and deploy/TRY.md has the rest.
 var description = template.Must(template.New("local").Parse(`
-The fleet is running on loopback.
+The fleet runs on loopback: {{.Agents}}, {{.ControlServers}}.{{if not .Found.Nothing}} Found {{.Found}} of an earlier run.{{end}}
 
+<<<<<<< HEAD
   REST        {{.REST}}            (API description: {{.REST}}/openapi.json)
   metrics     {{range $service, $address := .Metrics}}http://{{$address}}/metrics ({{$service}})  {{end}}
   database    {{.Database}}
@@ -51,13 +53,27 @@ Try, in another terminal:
 BM-OLD-05 has gone silent: 90 s after its last heartbeat, commands to it are refused as HEARTBEAT_STALE, and its server goes offline.
 -availability-replicas 2 starts a second replica, which takes over when the first stops sweeping.
 Stop with Ctrl-C; the database stays.
+=======
+  curl -s {{.REST}}/api/agents                                          # which agents take commands
+  curl -s -X POST {{.REST}}/api/agents/BM-AMS-01/services/W3SVC/restart # a command, over Service Bus
+  curl -s {{.REST}}/api/agents/BM-UTR-02/route                          # which way the next one takes, and why
+  curl -s '{{.REST}}/api/config/agents?states=REGISTRATION_STATE_PENDING' # who waits for a decision
+  curl -s {{.REST}}/api/availability/servers                            # which servers are available, and why
+>>>>>>> 88bdda7 (One system at a time runs in a folder, and a restart keeps what was there)
 
+More to try: deploy/TRY.md. API: {{.REST}}/openapi.json. Every address: {{.Instance}}. Log: {{.Log}}
+Service Bus, for an agent of your own: {{.Bus}}
+Ctrl-C stops it and keeps what was decided; make fresh starts from nothing.
 `))
 
-// Describe tells where to look and what to try.
+// Describe says where the system is and what to try.
 func (s *System) Describe(out io.Writer, log string) error {
+	agents := 0
+	if s.Fleet != nil {
+		agents = len(s.Fleet.Names())
+	}
 	return description.Execute(out, struct {
 		*System
-		Log string
-	}{s, log})
+		Agents, ControlServers, Log, Instance string
+	}{s, counted(agents, "simulated agent"), counted(len(s.ingest), "control server"), log, s.claim.instancePath()})
 }

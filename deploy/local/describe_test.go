@@ -2,6 +2,7 @@ package local
 
 import (
 	"encoding/json"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -9,10 +10,15 @@ import (
 	contracts "github.com/commandcenter/fleet/proto"
 )
 
-// What is told to be tried exists: every path that the description names is one of the interface.
-func TestTheDescriptionNamesRoutesThatExist(t *testing.T) {
-	var told strings.Builder
-	if err := (&System{REST: "http://gateway.test"}).Describe(&told, "local.log"); err != nil {
+// What the start and the page suggest exists: every path in them is a route of the interface.
+func TestWhatIsSuggestedExists(t *testing.T) {
+	var said strings.Builder
+	system := &System{REST: "http://gateway.test", claim: &Claim{dir: "var"}, Found: Found{Agents: map[string]int{"pending": 1}}}
+	if err := system.Describe(&said, "local.log"); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../TRY.md")
+	if err != nil {
 		t.Fatal(err)
 	}
 	var document struct {
@@ -27,14 +33,42 @@ func TestTheDescriptionNamesRoutesThatExist(t *testing.T) {
 		known = append(known, parameter.ReplaceAllString(regexp.QuoteMeta(path), "[^/:]+"))
 	}
 	routes := regexp.MustCompile("^(" + strings.Join(known, "|") + ")$")
-	text := strings.ReplaceAll(told.String(), "$maintenance", "http://gateway.test/api/config/servers/BM-AMS-02/maintenance")
-	found := regexp.MustCompile(`gateway\.test(/api/[\w/:-]+)`).FindAllStringSubmatch(text, -1)
-	for _, path := range found {
-		if !routes.MatchString(path[1]) {
-			t.Errorf("there is no route %s", path[1])
+	check := func(text string, atLeast int) {
+		t.Helper()
+		text = strings.ReplaceAll(text, "$maintenance", "$REST/api/config/servers/BM-AMS-02/maintenance")
+		found := regexp.MustCompile(`(?:gateway\.test|\$REST)(/api/[\w/:$-]+)`).FindAllStringSubmatch(text, -1)
+		for _, path := range found {
+			if !routes.MatchString(path[1]) {
+				t.Errorf("there is no route %s", path[1])
+			}
+		}
+		if len(found) < atLeast {
+			t.Errorf("it names %d routes only:\n%s", len(found), text)
 		}
 	}
-	if len(found) < 15 {
-		t.Errorf("it names %d routes only:\n%s", len(found), text)
+	check(said.String(), 5)
+	check(string(page), 20)
+}
+
+// The start is ten lines: more is not read.
+func TestTheStartIsShort(t *testing.T) {
+	var said strings.Builder
+	system := &System{REST: "http://127.0.0.1:8080", claim: &Claim{dir: "var"}, Found: Found{
+		Agents: map[string]int{"pending": 1, "accepted": 6, "rejected": 2}, Servers: 1,
+	}}
+	if err := system.Describe(&said, "local.log"); err != nil {
+		t.Fatal(err)
+	}
+	lines := 0
+	for line := range strings.Lines(said.String()) {
+		if strings.TrimSpace(line) != "" {
+			lines++
+		}
+	}
+	if lines > 10 {
+		t.Errorf("%d lines:\n%s", lines, said.String())
+	}
+	if want := "Found 9 agents (6 accepted, 1 pending, 2 rejected) and 1 server of an earlier run."; !strings.Contains(said.String(), want) {
+		t.Errorf("it does not say %q:\n%s", want, said.String())
 	}
 }

@@ -80,14 +80,20 @@ func (s *System) startIngest(ctx, runCtx context.Context, cfg Config, registryAd
 	if cfg.WithoutIngest {
 		return nil
 	}
+	known, err := readAddresses(cfg.Dir)
+	if err != nil {
+		return fmt.Errorf("where the control servers were is not known: %w; make fresh starts from nothing", err)
+	}
+	var names []string
 	for n := range max(1, cfg.ControlServers) {
 		settings := heartbeat.DefaultConfig()
-		address := func(usual int) string { return cfg.address(fmt.Sprintf("127.0.0.1:%d", usual+100*n)) }
-		settings.GRPC.Listen, settings.Admin.Listen = address(7420), address(7421)
-		settings.Ingress.GRPC.Listen, settings.Ingress.REST.Listen = address(7422), address(7423)
+		usual := func(port int) string { return cfg.address(fmt.Sprintf("127.0.0.1:%d", port+100*n)) }
+		settings.GRPC.Listen, settings.Admin.Listen = usual(7420), usual(7421)
+		place := placeFor(address{GRPC: usual(7422), REST: usual(7423)}, cfg.AnyPorts, known, names, isFree)
+		names = append(names, place.Name)
+		settings.Ingress.Name, settings.Ingress.GRPC.Listen, settings.Ingress.REST.Listen = place.Name, place.GRPC, place.REST
 		settings.Registry.Target = registryAddress
 		settings.Bus.ConnectionString.Set(s.Bus)
-		settings.Ingress.Name = fmt.Sprintf("control-%d", n+1)
 		settings.Ingress.EnrolmentKeyFile, settings.Ingress.DrainTimeout = s.EnrolmentKey, 0
 		if cfg.HeartbeatInterval > 0 {
 			settings.Ingress.HeartbeatInterval = cfg.HeartbeatInterval
@@ -96,6 +102,10 @@ func (s *System) startIngest(ctx, runCtx context.Context, cfg Config, registryAd
 		one := &ControlServer{system: s, runCtx: runCtx, settings: settings}
 		s.ingest = append(s.ingest, one)
 		if err := one.Start(ctx); err != nil {
+			return err
+		}
+		place.GRPC, place.REST = one.settings.Ingress.GRPC.Listen, one.settings.Ingress.REST.Listen
+		if err := rememberAddress(cfg.Dir, place); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -22,8 +23,10 @@ import (
 
 // Config says what runs and where. All of it listens on loopback only.
 type Config struct {
-	// Dir holds the database; it is made if need be.
+	// Dir holds the database; it is made if need be. One system at a time runs in it.
 	Dir string
+	// Claim is the right to Dir, which the caller took and releases; nil: Start takes it, and Close releases it.
+	Claim *Claim
 	// REST is the gateway's address, host:port.
 	REST string
 	// AnyPorts lets everything but REST listen where there is room, instead of on its usual port.
@@ -61,10 +64,14 @@ type System struct {
 	// Bus is the connection string of the emulator, for agents of your own. It holds no real key.
 	Bus      string
 	Database string
-	Fleet    *fleet.Fleet
+	// Found is what an earlier system left in the folder.
+	Found Found
+	Fleet *fleet.Fleet
 	// Registry is the registry's gRPC address, and EnrolmentKey the file of the key that direct agents enrol with, made for this system.
 	Registry, EnrolmentKey string
 
+	claim    *Claim
+	ownClaim bool // else it is the caller's to release
 	emulator *servicebusemulator.Emulator
 	ingest   Ingest
 	replicas map[string]running // of the availability service
@@ -73,24 +80,34 @@ type System struct {
 	services sync.WaitGroup
 }
 
-// Start starts everything in order, and returns once the gateway serves. Stop it with Close.
+// Start starts everything in order, and returns once the gateway serves. Stop it with Close. An *InUseError says that a system already
+// runs in the folder.
 func Start(ctx context.Context, cfg Config) (_ *System, err error) {
-	if err := os.MkdirAll(cfg.Dir, 0o755); err != nil {
-		return nil, err
+	ownClaim := cfg.Claim == nil
+	if ownClaim {
+		if cfg.Claim, err = Take(cfg.Dir, time.Now()); err != nil {
+			return nil, err
+		}
 	}
 	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	cfg.AvailabilityReplicas = max(1, cfg.AvailabilityReplicas)
-	s := &System{cancel: cancel, failed: make(chan error, 4+cfg.AvailabilityReplicas+cfg.ControlServers), Metrics: map[string]string{}, Database: filepath.Join(cfg.Dir, "fleet.db")}
+	s := &System{
+		claim: cfg.Claim, ownClaim: ownClaim, cancel: cancel, failed: make(chan error, 4+cfg.AvailabilityReplicas+cfg.ControlServers), Metrics: map[string]string{},
+		Database: filepath.Join(cfg.Dir, databaseName),
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
 		}
 	}()
+	usedBefore, err := exists(s.Database)
+	if err != nil {
+		return nil, err
+	}
 	if err := s.startEmulator(cfg); err != nil {
 		return nil, err
 	}
-	s.EnrolmentKey = filepath.Join(cfg.Dir, "enrolment.key")
-	if err := os.WriteFile(s.EnrolmentKey, []byte(rand.Text()), 0o600); err != nil {
+	if s.EnrolmentKey, err = enrolmentKey(cfg.Dir); err != nil {
 		return nil, err
 	}
 	registryAddress, err := s.startRegistry(ctx, runCtx, cfg)
@@ -108,10 +125,29 @@ func Start(ctx context.Context, cfg Config) (_ *System, err error) {
 	if err := s.startGateway(ctx, runCtx, cfg, registryAddress, availabilityAddress); err != nil {
 		return nil, err
 	}
+	if usedBefore {
+		if s.Found, err = s.lookFor(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.startFleet(ctx, cfg); err != nil {
 		return nil, err
 	}
-	return s, s.Fleet.Ready(ctx)
+	if err := s.Fleet.Ready(ctx); err != nil {
+		return nil, err
+	}
+	return s, cfg.Claim.Serves(s)
+}
+
+// enrolmentKey is the file of the key that direct agents enrol with. It is made once: agents outside of this process keep it as well.
+func enrolmentKey(dir string) (path string, err error) {
+	path = filepath.Join(dir, keyName)
+	if content, err := os.ReadFile(path); err == nil && len(content) > 0 {
+		return path, nil
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	return path, replaceFile(path, []byte(rand.Text()), 0o600)
 }
 
 // startFleet starts the agents, each with its journal, token and list in the system's folder.
@@ -119,7 +155,7 @@ func (s *System) startFleet(ctx context.Context, cfg Config) (err error) {
 	if cfg.Failover.FailoverGrace == 0 {
 		cfg.Failover.FailoverGrace = 100 * time.Millisecond // so few agents need not be spread
 	}
-	journals, states := filepath.Join(cfg.Dir, "journals"), filepath.Join(cfg.Dir, "agents")
+	journals, states := filepath.Join(cfg.Dir, journalsName), filepath.Join(cfg.Dir, agentsName)
 	for _, folder := range []string{journals, states} {
 		if err := os.MkdirAll(folder, 0o750); err != nil {
 			return err
@@ -146,6 +182,9 @@ func (s *System) Close() error {
 	s.services.Wait()
 	if s.emulator != nil {
 		failures = errors.Join(failures, s.emulator.Close())
+	}
+	if s.ownClaim {
+		failures = errors.Join(failures, s.claim.Release())
 	}
 	return failures
 }
