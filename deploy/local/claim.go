@@ -41,6 +41,8 @@ type Instance struct {
 	StartedAt time.Time `json:"startedAt"`
 	// REST is the gateway's base URL; empty while the system is starting.
 	REST string `json:"rest,omitempty"`
+	// GRPC is the gateway's address for callers over gRPC.
+	GRPC string `json:"grpc,omitempty"`
 	// Metrics are the addresses of the services' metrics.
 	Metrics map[string]string `json:"metrics,omitempty"`
 	// Bus is the emulator's connection string, for agents of your own. It holds no real key.
@@ -101,7 +103,7 @@ func readInstance(dir string) (running Instance, err error) {
 
 // Serves says where the system is, in a file that the next start in this folder reads, and anyone may.
 func (c *Claim) Serves(s *System) error {
-	c.instance.REST, c.instance.Metrics, c.instance.Bus = s.REST, s.Metrics, s.Bus
+	c.instance.REST, c.instance.GRPC, c.instance.Metrics, c.instance.Bus = s.REST, s.GRPC, s.Metrics, s.Bus
 	return c.publish()
 }
 

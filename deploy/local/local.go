@@ -58,9 +58,9 @@ type Config struct {
 
 // System is what runs.
 type System struct {
-	// REST is the gateway's base URL; Metrics the admin address of each service.
-	REST    string
-	Metrics map[string]string
+	// REST is the gateway's base URL, GRPC its address for callers over gRPC, and Metrics the admin address of each service.
+	REST, GRPC string
+	Metrics    map[string]string
 	// Bus is the connection string of the emulator, for agents of your own. It holds no real key.
 	Bus      string
 	Database string
@@ -226,6 +226,7 @@ func (s *System) startGateway(ctx, runCtx context.Context, cfg Config, registryA
 	settings.GRPC.Listen, settings.Admin.Listen = cfg.address(settings.GRPC.Listen), cfg.address(settings.Admin.Listen)
 	settings.Registry.Target, settings.Availability.Target = registryAddress, availabilityAddress
 	settings.Bus.ConnectionString.Set(s.Bus)
+	settings.Reflection = true // on loopback, so that grpcurl needs no descriptor set
 	if cfg.HeartbeatInterval > 0 {
 		settings.Routing.MaxHeartbeatAge = 3 * cfg.HeartbeatInterval
 	}
@@ -236,7 +237,7 @@ func (s *System) startGateway(ctx, runCtx context.Context, cfg Config, registryA
 	ready := make(chan operatorgateway.Endpoints, 1)
 	settings.Ready = func(at operatorgateway.Endpoints) { ready <- at }
 	at, err := launch(ctx, s, "operator-gateway", ready, func() error { return operatorgateway.Run(runCtx, settings) })
-	s.REST, s.Metrics["operator-gateway"] = "http://"+at.REST, at.Admin
+	s.REST, s.GRPC, s.Metrics["operator-gateway"] = "http://"+at.REST, at.GRPC, at.Admin
 	return err
 }
 
