@@ -20,6 +20,7 @@ GRANT SELECT, INSERT ON dbo.TblServer TO commandcenter_registry;
 GRANT UPDATE ON dbo.TblServer (Name, Url, Type, Active) TO commandcenter_registry;
 GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblAgent TO commandcenter_registry;
 GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblFormerLink TO commandcenter_registry;
+GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblServerName TO commandcenter_registry;
 GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblIngestEvidence TO commandcenter_registry;
 GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblControlServer TO commandcenter_registry;
 GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblAffinityGroup TO commandcenter_registry;
@@ -38,6 +39,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblAvailabilityState TO commandcente
 GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblMaintenanceSwitch TO commandcenter_availability;
 GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblMaintenanceWindow TO commandcenter_availability;
 GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblMaintenanceKey TO commandcenter_availability;
+GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblAvailabilityServerName TO commandcenter_availability;
 GRANT SELECT ON dbo.availability_schema_version TO commandcenter_availability;
 
 -- What mode own needs besides.

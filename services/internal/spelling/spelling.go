@@ -40,8 +40,11 @@ func cherokeeUpper(r rune) rune {
 	return r
 }
 
-// Same tells whether two spellings are one name; blanks around them do not count.
-func Same(a, b string) bool { return Fold(strings.TrimSpace(a)) == Fold(strings.TrimSpace(b)) }
+// Key is the key of a name with blanks around it, which do not count.
+func Key(text string) string { return Fold(strings.TrimSpace(text)) }
+
+// Same reports whether two spellings are one name; blanks around them do not count.
+func Same(a, b string) bool { return Key(a) == Key(b) }
 
 func isASCII(text string) bool {
 	for i := range len(text) {

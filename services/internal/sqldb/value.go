@@ -1,6 +1,7 @@
 package sqldb
 
 import (
+	"database/sql"
 	"database/sql/driver"
 	"fmt"
 	"time"
@@ -8,6 +9,9 @@ import (
 
 // layout is how instants travel as text: UTC, milliseconds, as both dialects take and order them.
 const layout = "2006-01-02T15:04:05.000Z"
+
+// Named is a parameter of a statement.
+func Named(name string, value any) sql.NamedArg { return sql.Named(name, value) }
 
 // Text is an instant as the statements take it.
 func Text(at time.Time) string { return at.UTC().Format(layout) }

@@ -40,6 +40,7 @@ var legacy = []struct {
 // ours are the tables that the migrations make, but for the version table.
 var ours = []string{
 	"TblJobLease", "TblAvailabilityStatus", "TblAvailabilityPath", "TblAvailabilityState", "TblMaintenanceSwitch", "TblMaintenanceWindow",
+	"TblAvailabilityServerName",
 }
 
 // Check refuses a schema of another version, legacy tables that lack what we use, and a database or a login that may not do what

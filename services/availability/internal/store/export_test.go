@@ -5,13 +5,14 @@ import (
 	"database/sql"
 	"io/fs"
 
+	"github.com/commandcenter/fleet/services/internal/servernames"
 	"github.com/commandcenter/fleet/services/internal/sqldb"
 )
 
 // OpenWith opens a store some of whose statements are others.
 func OpenWith(url string, statements fs.FS) (*Store, error) {
 	db, err := sqldb.Open(url, statements)
-	return &Store{db: db}, err
+	return &Store{db: db, names: servernames.New(db)}, err
 }
 
 // Writer is the pool that writes; on SQLite it has one connection.

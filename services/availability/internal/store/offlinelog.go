@@ -20,9 +20,10 @@ func (s *Store) OfflineLog(ctx context.Context, server string, startAt, endAt ti
 	if after == nil {
 		after = &LogCursor{}
 	}
+	s.names.Refresh(ctx)
 	err = s.db.View(ctx, func(tx *sqldb.Tx) error {
 		entries, next = nil, nil
-		found, _, err := oneServer(ctx, tx, server)
+		found, _, err := s.oneServer(ctx, tx, server)
 		if err != nil {
 			return err
 		}

@@ -2,10 +2,12 @@ package store
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/commandcenter/fleet/services/availability/internal/verdict"
+	"github.com/commandcenter/fleet/services/internal/servernames"
 	"github.com/commandcenter/fleet/services/internal/spelling"
 	"github.com/commandcenter/fleet/services/internal/sqldb"
 )
@@ -61,13 +63,16 @@ type Filter struct {
 
 // Statuses reads a page of servers by key, those after a key, and tells whether there are more. Those not judged yet are there too.
 func (s *Store) Statuses(ctx context.Context, filter Filter, limit int, afterKey int64) (servers []Server, more bool, err error) {
+	if filter.Query != "" {
+		s.names.Look(ctx)
+	}
 	var verdicts strings.Builder
 	for _, v := range filter.Verdicts {
 		verdicts.WriteByte(byte('0' + v))
 	}
 	args := []any{
 		named("verdicts", verdicts.String()), named("held", filter.Held), named("maintenance", filter.Maintenance), named("disagrees", filter.Disagrees),
-		named("query", strings.ToLower(filter.Query)), named("limit", limit+1), named("afterKey", afterKey),
+		named("query", spelling.Fold(filter.Query)), named("limit", limit+1), named("afterKey", afterKey),
 	}
 	statement := "statuses"
 	if len(filter.Keys) > 0 {
@@ -117,18 +122,19 @@ func scanServer(scan func(...any) error, extra ...any) (Server, error) {
 
 // StatusOf reads one server by name.
 func (s *Store) StatusOf(ctx context.Context, name string) (Server, error) {
+	s.names.Refresh(ctx)
 	var server Server
 	err := s.db.View(ctx, func(tx *sqldb.Tx) error {
 		var err error
-		server, err = judgedServer(ctx, tx, name)
+		server, err = s.judgedServer(ctx, tx, name)
 		return err
 	})
 	return server, err
 }
 
 // judgedServer finds the server of a name, which must be of a type that is judged.
-func judgedServer(ctx context.Context, from reader, name string) (Server, error) {
-	server, kind, err := oneServer(ctx, from, name)
+func (s *Store) judgedServer(ctx context.Context, from reader, name string) (Server, error) {
+	server, kind, err := s.oneServer(ctx, from, name)
 	if err == nil && !strings.EqualFold(strings.TrimRight(kind, " "), ServerType) { // a char column pads it
 		return Server{}, &ServerTypeError{Name: server.Name, Type: kind}
 	}
@@ -136,23 +142,36 @@ func judgedServer(ctx context.Context, from reader, name string) (Server, error)
 }
 
 // oneServer finds the server of a name, of any type; several of it are an error, since none can be meant.
-func oneServer(ctx context.Context, from reader, name string) (found Server, kind string, err error) {
+func (s *Store) oneServer(ctx context.Context, from reader, name string) (found Server, kind string, err error) {
 	var keys []int64
-	err = from.Rows(ctx, "servers_by_name", func(scan func(...any) error) error {
+	take := func(scan func(...any) error) error {
 		var text sqldb.String
-		found, err = scanServer(scan, &text)
-		kind, keys = string(text), append(keys, found.Key)
+		server, err := scanServer(scan, &text)
+		if err == nil && spelling.Same(server.Name, name) && !slices.Contains(keys, server.Key) {
+			found, kind, keys = server, string(text), append(keys, server.Key)
+		}
 		return err
-	}, named("name", name), named("folded", spelling.Fold(name)))
-	switch {
-	case err != nil:
-		return Server{}, "", err
-	case len(keys) == 0:
-		return Server{}, "", &ServerNotFoundError{Name: name}
-	case len(keys) > 1:
-		return Server{}, "", &ServerAmbiguousError{Name: name, Keys: keys}
 	}
-	return found, kind, nil
+	if err := from.Rows(ctx, "servers_by_name", take, servernames.Args(name)...); err != nil {
+		return Server{}, "", err
+	}
+	unfolded, err := s.names.Unfolded(ctx, from, name)
+	if err != nil {
+		return Server{}, "", err
+	}
+	for _, key := range unfolded {
+		if err := from.Rows(ctx, "server_by_key", take, named("serverKey", key)); err != nil {
+			return Server{}, "", err
+		}
+	}
+	switch len(keys) {
+	case 0:
+		return Server{}, "", &ServerNotFoundError{Name: name}
+	case 1:
+		return found, kind, nil
+	}
+	slices.Sort(keys)
+	return Server{}, "", &ServerAmbiguousError{Name: name, Keys: keys}
 }
 
 // PruneStatuses removes what is stored of servers that vanished from TblServer. It holds the lease as Record does.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"sync/atomic"
 
+	"github.com/commandcenter/fleet/services/internal/servernames"
 	"github.com/commandcenter/fleet/services/internal/sqldb"
 )
 
@@ -22,7 +23,8 @@ const ServerType = "BenefitManager"
 
 // Store is one database.
 type Store struct {
-	db *sqldb.DB
+	db    *sqldb.DB
+	names *servernames.Names
 	// servers is how many the last Fleet had, so that the next, of as many, is not copied while it grows.
 	servers atomic.Int64
 }
@@ -49,7 +51,7 @@ func Open(url string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{db: db}, nil
+	return &Store{db: db, names: servernames.New(db)}, nil
 }
 
 // Close closes the database.

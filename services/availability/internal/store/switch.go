@@ -30,19 +30,20 @@ func (r *switchRow) value() Switch {
 
 // Maintenance reads a server's switch, and its windows but for those that ended for good, as of now, the database's time.
 func (s *Store) Maintenance(ctx context.Context, server string) (found Server, windows []Window, now time.Time, err error) {
+	s.names.Refresh(ctx)
 	err = s.db.View(ctx, func(tx *sqldb.Tx) error {
-		found, windows, now, err = readMaintenance(ctx, tx, server)
+		found, windows, now, err = s.readMaintenance(ctx, tx, server)
 		return err
 	})
 	return found, windows, now, err
 }
 
-func readMaintenance(ctx context.Context, from reader, name string) (Server, []Window, time.Time, error) {
+func (s *Store) readMaintenance(ctx context.Context, from reader, name string) (Server, []Window, time.Time, error) {
 	at, err := readState(ctx, from)
 	if err != nil {
 		return Server{}, nil, time.Time{}, err
 	}
-	server, err := judgedServer(ctx, from, name)
+	server, err := s.judgedServer(ctx, from, name)
 	if err != nil {
 		return Server{}, nil, time.Time{}, err
 	}
@@ -66,8 +67,9 @@ func (e End) from(now time.Time) time.Time {
 // SetSwitch turns a server's maintenance switch on, or changes its reason or end, or turns it off. What is off stays as it is when
 // it is turned off.
 func (s *Store) SetSwitch(ctx context.Context, server, etag string, on bool, reason string, end End, actor string) (found Server, windows []Window, now time.Time, err error) {
+	s.names.Refresh(ctx)
 	err = s.db.Change(ctx, func(tx *sqldb.Tx) error {
-		found, windows, now, err = readMaintenance(ctx, tx, server)
+		found, windows, now, err = s.readMaintenance(ctx, tx, server)
 		if err != nil {
 			return err
 		}

@@ -37,7 +37,7 @@ const keyLifetime = 24 * time.Hour
 func (s *Store) AddWindow(ctx context.Context, server string, w Window, actor, key string) (added Window, now time.Time, err error) {
 	w = w.stored()
 	err = s.db.Change(ctx, func(tx *sqldb.Tx) error {
-		found, err := judgedServer(ctx, tx, server)
+		found, err := s.judgedServer(ctx, tx, server)
 		if err != nil {
 			return err
 		}
@@ -144,7 +144,7 @@ func roundUp(at time.Time) time.Time {
 // DeleteWindow removes a server's window; one in progress ends with it. Who did it is for the caller to log.
 func (s *Store) DeleteWindow(ctx context.Context, server string, id int64) error {
 	return s.db.Change(ctx, func(tx *sqldb.Tx) error {
-		found, err := judgedServer(ctx, tx, server)
+		found, err := s.judgedServer(ctx, tx, server)
 		if err != nil {
 			return err
 		}

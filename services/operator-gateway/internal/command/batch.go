@@ -89,7 +89,7 @@ func (b Batch) command(agent string) *agentv1.Command {
 		operation.CommandId = uuid.NewString()
 		return operation
 	}
-	operation.CommandId = uuid.NewSHA1(key, []byte(spelling.Fold(agent))).String()
+	operation.CommandId = uuid.NewSHA1(key, []byte(spelling.Key(agent))).String()
 	return operation
 }
 

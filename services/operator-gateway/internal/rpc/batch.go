@@ -68,7 +68,7 @@ func batchOf(ctx context.Context, request *operatorv1.BatchRunRequest) (command.
 	}
 	seen := make(map[string]bool, len(batch.Agents))
 	for i, agent := range batch.Agents {
-		key := spelling.Fold(agent)
+		key := spelling.Key(agent)
 		if seen[key] {
 			return batch, fault.Invalid("/agents/"+strconv.Itoa(i), "%q is there already, in this case or another", agent)
 		}

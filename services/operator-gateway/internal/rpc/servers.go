@@ -33,7 +33,7 @@ func (s *Servers) ListServers(ctx context.Context, request *operatorv1.ListServe
 
 // GetServer shows one server.
 func (s *Servers) GetServer(ctx context.Context, request *operatorv1.GetServerRequest) (*registryv1.Server, error) {
-	found, err := s.Registry.Servers.GetServer(ctx, &registryv1.GetServerRequest{Name: request.GetServer()})
+	found, err := s.Registry.Servers.GetServer(ctx, &registryv1.GetServerRequest{Name: request.GetServer(), ServerKey: request.GetServerKey()})
 	return found.GetServer(), registryService.read(err, "")
 }
 
@@ -52,7 +52,7 @@ func (s *Servers) UpdateServer(ctx context.Context, request *operatorv1.UpdateSe
 		return nil, err
 	}
 	updated, err := change(ctx, s.act("update server", request.GetServer()), s.Registry.Servers.UpdateServer, &registryv1.UpdateServerRequest{
-		Name: request.GetServer(), Etag: etag, NewName: request.Name, Url: request.Url, Type: request.Type, Active: request.Active, Actor: actor(ctx),
+		Name: request.GetServer(), ServerKey: request.GetServerKey(), Etag: etag, NewName: request.Name, Url: request.Url, Type: request.Type, Active: request.Active, Actor: actor(ctx),
 	})
 	return updated.GetServer(), err
 }

@@ -61,6 +61,7 @@ func warnings(agent store.Agent) []string {
 
 // BatchAcceptAgents accepts many agents whose servers exist; one item's failure leaves the others alone.
 func (s *Agents) BatchAcceptAgents(ctx context.Context, request *registryv1.BatchAcceptAgentsRequest) (*registryv1.BatchAcceptAgentsResponse, error) {
+	ctx = s.Store.SettleNames(ctx)
 	response := &registryv1.BatchAcceptAgentsResponse{}
 	for _, item := range request.GetItems() {
 		result := &registryv1.BatchAcceptResult{Name: item.GetName()}

@@ -35,9 +35,26 @@ func (s *Servers) ListServers(ctx context.Context, request *registryv1.ListServe
 	return response, err
 }
 
+// serverRef reads which server a request means.
+func serverRef(name string, key int64) (store.ServerRef, error) {
+	switch {
+	case key < 0:
+		return store.ServerRef{}, fault.Invalid("/serverKey", "must be above 0")
+	case name == "" && key == 0:
+		return store.ServerRef{}, fault.Invalid("/server", "is required: the server's name, or its serverKey")
+	case name != "" && key != 0:
+		return store.ServerRef{}, fault.Invalid("/serverKey", "must not be given beside a name: one of them says which server is meant")
+	}
+	return store.ServerRef{Name: name, Key: key}, nil
+}
+
 // GetServer reads one server.
 func (s *Servers) GetServer(ctx context.Context, request *registryv1.GetServerRequest) (*registryv1.GetServerResponse, error) {
-	server, err := s.Store.Server(ctx, request.GetName())
+	ref, err := serverRef(request.GetName(), request.GetServerKey())
+	if err != nil {
+		return nil, err
+	}
+	server, err := s.Store.Server(ctx, ref)
 	if err != nil {
 		return nil, mapped(err, "")
 	}
@@ -71,6 +88,10 @@ func (s *Servers) CreateServer(ctx context.Context, request *registryv1.CreateSe
 
 // UpdateServer changes one server.
 func (s *Servers) UpdateServer(ctx context.Context, request *registryv1.UpdateServerRequest) (*registryv1.UpdateServerResponse, error) {
+	ref, err := serverRef(request.GetName(), request.GetServerKey())
+	if err != nil {
+		return nil, err
+	}
 	change := store.ServerChange{URL: request.Url, Type: request.Type, Active: request.Active}
 	if request.NewName != nil {
 		name, err := parseName("/name", request.GetNewName())
@@ -94,7 +115,7 @@ func (s *Servers) UpdateServer(ctx context.Context, request *registryv1.UpdateSe
 		}
 		change.Type = &kind
 	}
-	server, err := s.Store.UpdateServer(ctx, request.GetName(), request.GetEtag(), change)
+	server, err := s.Store.UpdateServer(ctx, ref, request.GetEtag(), change)
 	if err != nil {
 		return nil, mapped(err, "")
 	}

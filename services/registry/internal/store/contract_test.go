@@ -240,14 +240,14 @@ func TestI8_HeartbeatsNeverWriteAServer(t *testing.T) {
 		t.Fatal("a heartbeat made a server", servers, err)
 	}
 	accepted := accept(t, s, "BM-1", true)
-	before, err := s.Server(t.Context(), "BM-1")
+	before, err := s.Server(t.Context(), store.ServerRef{Name: "BM-1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	changed := beat(t, "bm-1", "b", 1, at(2))
 	changed.Content.HTTPBaseURL, changed.Content.Hostname = "https://elsewhere", "other"
 	record(t, s, changed)
-	after, err := s.Server(t.Context(), "BM-1")
+	after, err := s.Server(t.Context(), store.ServerRef{Name: "BM-1"})
 	if err != nil || after != before || accepted.Server.URL != "https://BM-1" {
 		t.Fatal(before, after, err)
 	}
@@ -280,15 +280,15 @@ func TestI18_AnAgentIsLinkedOnlyToTheServerOfItsName(t *testing.T) {
 		t.Fatal(err)
 	}
 	accept(t, s, "BM-1", true)
-	server, err := s.Server(t.Context(), "bm-1")
+	server, err := s.Server(t.Context(), store.ServerRef{Name: "bm-1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	other, same := "BM-9", "bm-1"
-	if _, err := s.UpdateServer(t.Context(), "BM-1", server.Etag(), store.ServerChange{Name: &other}); !errors.As(err, &mismatch) {
+	if _, err := s.UpdateServer(t.Context(), store.ServerRef{Name: "BM-1"}, server.Etag(), store.ServerChange{Name: &other}); !errors.As(err, &mismatch) {
 		t.Fatal("a linked server was renamed", err)
 	}
-	if renamed, err := s.UpdateServer(t.Context(), "BM-1", server.Etag(), store.ServerChange{Name: &same}); err != nil || renamed.Name != same {
+	if renamed, err := s.UpdateServer(t.Context(), store.ServerRef{Name: "BM-1"}, server.Etag(), store.ServerChange{Name: &same}); err != nil || renamed.Name != same {
 		t.Fatal(renamed, err)
 	}
 }

@@ -21,6 +21,7 @@ type Acceptance struct {
 
 // Accept accepts an agent and links it to the server of its name, or creates that server, in one transaction.
 func (s *Store) Accept(ctx context.Context, ask Acceptance) (agent Agent, created bool, err error) {
+	s.names.Refresh(ctx)
 	agent, err = s.change(ctx, ask.Name, ask.Etag, func(tx *sqldb.Tx, current Agent) error {
 		if err := allow(current, enrollment.Accept); err != nil {
 			return err
@@ -50,7 +51,7 @@ func (s *Store) serverFor(ctx context.Context, tx *sqldb.Tx, agent Agent, create
 		server, err := s.createServer(ctx, tx, fresh)
 		return server, err == nil, err
 	}
-	server, err := oneServer(ctx, tx, agent.Name)
+	server, err := s.oneServer(ctx, tx, agent.Name)
 	if err != nil {
 		return server, false, err
 	}
@@ -75,6 +76,7 @@ func (s *Store) Reject(ctx context.Context, name enrollment.Name, etag, actor st
 
 // Add adds an HTTP agent by hand: accepted by whoever added it, linked or its server created in the same act.
 func (s *Store) Add(ctx context.Context, name enrollment.Name, baseURL string, create *Server, actor string) (agent Agent, created bool, err error) {
+	s.names.Refresh(ctx)
 	err = s.db.Change(ctx, func(tx *sqldb.Tx) error {
 		created = false
 		existing, err := readAgent(ctx, tx, name)

@@ -11,10 +11,18 @@ type AgentNotFoundError struct{ Name string }
 
 func (e *AgentNotFoundError) Error() string { return fmt.Sprintf("there is no agent %q", e.Name) }
 
-// ServerNotFoundError says that no server has the name.
-type ServerNotFoundError struct{ Name string }
+// ServerNotFoundError says that no server has the name, or the key.
+type ServerNotFoundError struct {
+	Name string
+	Key  int64 // 0: it was asked for by name
+}
 
-func (e *ServerNotFoundError) Error() string { return fmt.Sprintf("there is no server %q", e.Name) }
+func (e *ServerNotFoundError) Error() string {
+	if e.Key != 0 {
+		return fmt.Sprintf("there is no server with the ServerKey %d", e.Key)
+	}
+	return fmt.Sprintf("there is no server %q", e.Name)
+}
 
 // NewNameError says that a server would get a name that is not given any more.
 type NewNameError struct {

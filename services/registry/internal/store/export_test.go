@@ -6,6 +6,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/commandcenter/fleet/services/internal/servernames"
 	"github.com/commandcenter/fleet/services/internal/sqldb"
 	"github.com/commandcenter/fleet/services/registry/internal/enrollment"
 )
@@ -34,7 +35,7 @@ func (s *Store) Run(ctx context.Context, statement string, args map[string]any) 
 // OpenWith opens a store some of whose statements are others.
 func OpenWith(url string, statements fs.FS) (*Store, error) {
 	db, err := sqldb.Open(url, statements)
-	return &Store{db: db}, err
+	return &Store{db: db, names: servernames.New(db)}, err
 }
 
 // WritesOrder is the order in which rows of these keys are written, by statement.

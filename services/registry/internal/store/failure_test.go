@@ -15,7 +15,7 @@ import (
 )
 
 // onSQLite opens a SQLite store and the same file by hand, for what only another program would do to it.
-func onSQLite(t *testing.T, before ...string) (*store.Store, *sql.DB) {
+func onSQLite(t testing.TB, before ...string) (*store.Store, *sql.DB) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "fleet.db")
 	raw, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
@@ -35,7 +35,7 @@ func onSQLite(t *testing.T, before ...string) (*store.Store, *sql.DB) {
 	return opened, raw
 }
 
-func run(t *testing.T, raw *sql.DB, statements ...string) {
+func run(t testing.TB, raw *sql.DB, statements ...string) {
 	t.Helper()
 	for _, statement := range statements {
 		if _, err := raw.ExecContext(t.Context(), statement); err != nil {
@@ -120,12 +120,12 @@ func TestLegacyTablesAreUsedAsTheyAre(t *testing.T) {
 	if err := s.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	old, err := s.Server(t.Context(), "old-1")
+	old, err := s.Server(t.Context(), store.ServerRef{Name: "old-1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	active := true
-	if old, err = s.UpdateServer(t.Context(), "old-1", old.Etag(), store.ServerChange{Active: &active}); err != nil || !old.Active {
+	if old, err = s.UpdateServer(t.Context(), store.ServerRef{Name: "old-1"}, old.Etag(), store.ServerChange{Active: &active}); err != nil || !old.Active {
 		t.Fatal("a row with NULLs must be editable", err)
 	}
 	var nulls int

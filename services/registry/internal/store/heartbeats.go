@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/commandcenter/fleet/services/internal/spelling"
 	"github.com/commandcenter/fleet/services/internal/sqldb"
 	"github.com/commandcenter/fleet/services/registry/internal/cloud"
 	"github.com/commandcenter/fleet/services/registry/internal/enrollment"
@@ -63,6 +64,7 @@ func (s *Store) record(ctx context.Context, part []enrollment.Heartbeat, offset 
 // known is a row as read, and what a batch makes of it.
 type known struct {
 	key, version int64
+	unfolded     bool // the host name is stored without its key, or with another's: by a release that knew none
 	isNew        bool // made for this batch, and nothing of it is applied yet
 	contact      enrollment.Contact
 	changes      enrollment.Changes
@@ -113,6 +115,7 @@ func asObserved(part []enrollment.Heartbeat) []int {
 func (row *known) receive(heartbeat enrollment.Heartbeat, at time.Time) Recorded {
 	contact, changes, result := row.contact.Receive(heartbeat, at)
 	row.contact, row.changes = contact, row.changes.And(changes)
+	row.changes.Content = row.changes.Content || (row.unfolded && row.changes.Any())
 	if row.isNew && result.Taken() {
 		result, row.isNew = enrollment.Created, false
 	}
@@ -150,12 +153,12 @@ func scanContact(scan func(...any) error) (*known, string, error) {
 	c := &row.contact
 	var nameKey string
 	var bus, direct, observed, reported, conflict, bindingsAt sqldb.Time
-	var url, capabilities, boots sqldb.String
+	var url, capabilities, boots, hostnameKey sqldb.String
 	var hasBindings, turns, count, claimable, group, primary, secondary sqldb.Int
 	err := scan(&row.key, &nameKey, &row.version, &bus, &direct, &c.Newest.BootID, &c.Newest.Sequence, &observed,
 		&c.Content.ReportedName, &c.Content.Hostname, &c.Content.AgentVersion, &url, &capabilities, &reported, &boots, &turns,
 		&conflict, &hasBindings, &count, &c.BindingsOrder.BootID, &c.BindingsOrder.Sequence, &bindingsAt,
-		&c.TokenHash, &claimable, &group, &primary, &secondary)
+		&c.TokenHash, &claimable, &group, &primary, &secondary, &hostnameKey)
 	if err != nil {
 		return row, nameKey, err
 	}
@@ -164,6 +167,7 @@ func scanContact(scan func(...any) error) (*known, string, error) {
 	c.ConflictAt, c.BindingsOrder.ObservedAt, c.Turns = conflict.Time, bindingsAt.Time, int(turns)
 	c.Claimable = claimable == 1
 	row.assigned = cloud.Agent{Group: int64(group), Primary: int64(primary), Secondary: int64(secondary)}
+	row.unfolded = string(hostnameKey) != spelling.Fold(c.Content.Hostname)
 	if hasBindings == 1 {
 		c.Bindings = []byte{} // there are some; their text is not needed to decide
 	}
@@ -251,7 +255,7 @@ func writesOf(rows map[string]*known) ([]write, error) {
 				return nil, err
 			}
 			content = append(content, []any{
-				row.key, c.Content.ReportedName, c.Content.Hostname, c.Content.AgentVersion, sqldb.Null(c.Content.HTTPBaseURL), capabilities,
+				row.key, c.Content.ReportedName, c.Content.Hostname, c.Content.AgentVersion, sqldb.Null(c.Content.HTTPBaseURL), capabilities, spelling.Fold(c.Content.Hostname),
 			})
 		}
 		if row.changes.Bindings {

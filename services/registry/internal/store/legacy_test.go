@@ -96,7 +96,7 @@ func TestUpdateServerWritesOnlyWhatWasGiven(t *testing.T) {
 	for column, value := range map[string]string{"TEXT": "''", "TEXT NOT NULL": "''", "TEXT NULL": "NULL"} {
 		s, raw := onSQLite(t, `CREATE TABLE TblServer (ServerKey INTEGER PRIMARY KEY, Name TEXT NOT NULL COLLATE NOCASE, Url `+column+`, Type `+column+`, Active INTEGER, Online INTEGER, Region TEXT)`,
 			`INSERT INTO TblServer (Name, Url, Type) VALUES ('OLD-1', `+value+`, `+value+`)`)
-		server, err := s.Server(t.Context(), "OLD-1")
+		server, err := s.Server(t.Context(), store.ServerRef{Name: "OLD-1"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,15 +107,15 @@ func TestUpdateServerWritesOnlyWhatWasGiven(t *testing.T) {
 				t.Errorf("%s %s: not %s (%v)", column, value, where, err)
 			}
 		}
-		if server, err = s.UpdateServer(t.Context(), "OLD-1", server.Etag(), store.ServerChange{Name: &renamed}); err != nil {
+		if server, err = s.UpdateServer(t.Context(), store.ServerRef{Name: "OLD-1"}, server.Etag(), store.ServerChange{Name: &renamed}); err != nil {
 			t.Fatal(column, value, err)
 		}
 		kept(`Url IS ` + value + ` AND Type IS ` + value + ` AND Active IS NULL`)
-		if server, err = s.UpdateServer(t.Context(), "OLD-1", server.Etag(), store.ServerChange{URL: &url}); err != nil {
+		if server, err = s.UpdateServer(t.Context(), store.ServerRef{Name: "OLD-1"}, server.Etag(), store.ServerChange{URL: &url}); err != nil {
 			t.Fatal(column, value, err)
 		}
 		kept(`Url = 'https://new' AND Type IS ` + value + ` AND Active IS NULL`)
-		if _, err = s.UpdateServer(t.Context(), "OLD-1", server.Etag(), store.ServerChange{Active: &active}); err != nil {
+		if _, err = s.UpdateServer(t.Context(), store.ServerRef{Name: "OLD-1"}, server.Etag(), store.ServerChange{Active: &active}); err != nil {
 			t.Fatal(column, value, err)
 		}
 		kept(`Url = 'https://new' AND Type IS ` + value + ` AND Active = 1`)
@@ -152,7 +152,7 @@ func TestWhoeverDecidesAServersNameTakesItsLockFirst(t *testing.T) {
 	for what, act := range map[string]func() error{
 		"create": func() error { _, err := s.CreateServer(t.Context(), store.Server{Name: "BM-1"}); return err },
 		"rename": func() error {
-			_, err := s.UpdateServer(t.Context(), "nobody", server.Etag(), store.ServerChange{Name: &other})
+			_, err := s.UpdateServer(t.Context(), store.ServerRef{Name: "nobody"}, server.Etag(), store.ServerChange{Name: &other})
 			return err
 		},
 		"accept": func() error {
@@ -172,7 +172,7 @@ func TestWhoeverDecidesAServersNameTakesItsLockFirst(t *testing.T) {
 			t.Errorf("%s without the lock: %v", what, err)
 		}
 	}
-	if _, err := s.UpdateServer(t.Context(), "BM-1", server.Etag(), store.ServerChange{Active: &active}); err != nil {
+	if _, err := s.UpdateServer(t.Context(), store.ServerRef{Name: "BM-1"}, server.Etag(), store.ServerChange{Active: &active}); err != nil {
 		t.Error("a change that leaves the name alone needs no lock:", err)
 	}
 	held["sqlite/lock_server_name.sql"].Data = []byte("SELECT -1 WHERE @resource IS NOT NULL") // as a lock that timed out

@@ -282,7 +282,7 @@ func TestMigrationFromVersion1KeepsWhatIsThere(t *testing.T) {
 	}
 	removeAgent(t, s, "BM-1")
 	expect(t, s, "removed", map[int64]string{7: "BM-1 removed"})
-	if server, err := s.Server(t.Context(), "BM-1"); err != nil || !server.Online {
+	if server, err := s.Server(t.Context(), store.ServerRef{Name: "BM-1"}); err != nil || !server.Online {
 		t.Fatal(server, err)
 	}
 }

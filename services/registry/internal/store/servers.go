@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/commandcenter/fleet/services/internal/servernames"
 	"github.com/commandcenter/fleet/services/internal/spelling"
 	"github.com/commandcenter/fleet/services/internal/sqldb"
 	"github.com/commandcenter/fleet/services/internal/textrule"
@@ -38,19 +40,69 @@ func scanServer(scan func(...any) error, extra ...any) (Server, error) {
 	return s, err
 }
 
-func serversByName(ctx context.Context, tx *sqldb.Tx, name string) ([]Server, error) {
+// serversByName reads all servers of a name, by key. What a name is, is decided here and not by the database (see servernames).
+func (s *Store) serversByName(ctx context.Context, tx *sqldb.Tx, name string) ([]Server, error) {
 	var servers []Server
 	err := tx.Rows(ctx, "servers_by_name", func(scan func(...any) error) error {
 		server, err := scanServer(scan)
-		servers = append(servers, server)
+		if spelling.Same(server.Name, name) {
+			servers = append(servers, server)
+		}
 		return err
-	}, named("name", name), named("folded", spelling.Fold(name)))
-	return servers, err
+	}, servernames.Args(name)...)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := s.names.Unfolded(ctx, tx, name)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		if slices.ContainsFunc(servers, func(known Server) bool { return known.Key == key }) {
+			continue
+		}
+		server, found, err := serverByKey(ctx, tx, key)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			servers = append(servers, server)
+		}
+	}
+	slices.SortFunc(servers, func(a, b Server) int { return cmp.Compare(a.Key, b.Key) })
+	return servers, nil
+}
+
+func serverByKey(ctx context.Context, tx *sqldb.Tx, key int64) (server Server, found bool, err error) {
+	err = tx.Rows(ctx, "server_by_key", func(scan func(...any) error) error {
+		found = true
+		server, err = scanServer(scan)
+		return err
+	}, named("serverKey", key))
+	return server, found, err
+}
+
+// ServerRef names one server: by its name, or by its key, for one of several that have one name.
+type ServerRef struct {
+	Name string
+	Key  int64 // 0: by name
+}
+
+// server finds the one that is meant.
+func (s *Store) server(ctx context.Context, tx *sqldb.Tx, ref ServerRef) (Server, error) {
+	if ref.Key == 0 {
+		return s.oneServer(ctx, tx, ref.Name)
+	}
+	server, found, err := serverByKey(ctx, tx, ref.Key)
+	if err == nil && !found {
+		err = &ServerNotFoundError{Key: ref.Key}
+	}
+	return server, err
 }
 
 // oneServer finds the server of a name; several of it are an error, since none can be meant.
-func oneServer(ctx context.Context, tx *sqldb.Tx, name string) (Server, error) {
-	servers, err := serversByName(ctx, tx, name)
+func (s *Store) oneServer(ctx context.Context, tx *sqldb.Tx, name string) (Server, error) {
+	servers, err := s.serversByName(ctx, tx, name)
 	switch {
 	case err != nil:
 		return Server{}, err
@@ -70,12 +122,13 @@ func ambiguous(name string, servers []Server) error {
 	return found
 }
 
-// Server reads one server by name.
-func (s *Store) Server(ctx context.Context, name string) (Server, error) {
+// Server reads one server.
+func (s *Store) Server(ctx context.Context, ref ServerRef) (Server, error) {
+	s.names.Refresh(ctx)
 	var server Server
 	err := s.db.View(ctx, func(tx *sqldb.Tx) error {
 		var err error
-		server, err = oneServer(ctx, tx, name)
+		server, err = s.server(ctx, tx, ref)
 		return err
 	})
 	return server, err
@@ -94,6 +147,7 @@ type ServerFilter struct {
 func (s *Store) Servers(ctx context.Context, filter ServerFilter, limit int, after *Cursor) ([]Server, *Cursor, error) {
 	if after == nil {
 		after = &Cursor{}
+		s.names.Look(ctx)
 	}
 	var servers []Server
 	var next *Cursor
@@ -109,15 +163,19 @@ func (s *Store) Servers(ctx context.Context, filter ServerFilter, limit int, aft
 			}
 			servers, last = append(servers, server), Cursor{Sort: sort, Key: server.Key}
 			return err
-		}, named("type", filter.Type), named("hasAgent", filter.HasAgent), named("query", strings.ToLower(filter.Query)),
+		}, named("type", filter.Type), named("hasAgent", filter.HasAgent), named("query", spelling.Fold(filter.Query)), named("urlQuery", strings.ToLower(filter.Query)),
 			named("sort", filter.Sort), named("descending", flagOf(filter.Descending)),
 			named("afterSort", after.Sort), named("afterKey", after.Key), named("limit", limit+1))
 	})
 	return servers, next, err
 }
 
+// SettleNames prepares a call that asks for many servers by name.
+func (s *Store) SettleNames(ctx context.Context) context.Context { return s.names.Settle(ctx) }
+
 // CreateServer creates a server; a name that is taken is refused.
 func (s *Store) CreateServer(ctx context.Context, server Server) (Server, error) {
+	s.names.Refresh(ctx)
 	var created Server
 	err := s.db.Change(ctx, func(tx *sqldb.Tx) error {
 		err := lockNames(ctx, tx, server.Name)
@@ -135,7 +193,7 @@ func (s *Store) CreateServer(ctx context.Context, server Server) (Server, error)
 func lockNames(ctx context.Context, tx *sqldb.Tx, names ...string) error {
 	var resources []string
 	for _, name := range names {
-		sum := sha256.Sum256([]byte(spelling.Fold(strings.TrimSpace(name)))) // a resource has at most 255 characters
+		sum := sha256.Sum256([]byte(spelling.Key(name))) // a resource has at most 255 characters
 		resources = append(resources, "TblServer.Name "+hex.EncodeToString(sum[:]))
 	}
 	slices.Sort(resources)
@@ -161,7 +219,7 @@ func lock(ctx context.Context, tx *sqldb.Tx, resource string) error {
 
 // createServer inserts and then looks again by name: the legacy import may have created the same server at the same moment.
 func (s *Store) createServer(ctx context.Context, tx *sqldb.Tx, server Server) (Server, error) {
-	existing, err := serversByName(ctx, tx, server.Name)
+	existing, err := s.serversByName(ctx, tx, server.Name)
 	if err != nil {
 		return Server{}, err
 	}
@@ -181,9 +239,17 @@ func (s *Store) createServer(ctx context.Context, tx *sqldb.Tx, server Server) (
 		values = append(values, named(fmt.Sprintf("p%d", len(values)), s.defaults[name]))
 	}
 	if err := tx.ExecText(ctx, s.insertServer(columns), values...); err != nil {
-		return Server{}, err
+		return Server{}, taken(err, server.Name)
 	}
-	return oneServer(ctx, tx, server.Name)
+	return s.oneServer(ctx, tx, server.Name)
+}
+
+// taken says that the table's own collation takes a name for one that it has.
+func taken(err error, name string) error {
+	if sqldb.Unique(err) {
+		return &NameTakenError{Kind: "server", Name: name, Detail: ", or one whose name the database takes for the same"}
+	}
+	return err
 }
 
 // insertServer is the one statement that is put together: its columns come from configuration, checked at the start.
@@ -216,24 +282,36 @@ type ServerChange struct {
 }
 
 // UpdateServer changes a server whose etag is still the one given. A linked server's name changes in case only (I-18).
-func (s *Store) UpdateServer(ctx context.Context, name, etag string, change ServerChange) (Server, error) {
+func (s *Store) UpdateServer(ctx context.Context, ref ServerRef, etag string, change ServerChange) (Server, error) {
+	s.names.Refresh(ctx)
 	var updated Server
 	err := s.db.Change(ctx, func(tx *sqldb.Tx) error {
+		locked := ref.Name
 		if change.Name != nil {
-			if err := lockNames(ctx, tx, name, *change.Name); err != nil {
+			if ref.Key != 0 {
+				present, err := s.server(ctx, tx, ref)
+				if err != nil {
+					return err
+				}
+				locked = present.Name
+			}
+			if err := lockNames(ctx, tx, locked, *change.Name); err != nil {
 				return err
 			}
 		}
-		current, err := oneServer(ctx, tx, name)
+		current, err := s.server(ctx, tx, ref)
 		if err != nil {
 			return err
+		}
+		if change.Name != nil && !spelling.Same(locked, current.Name) {
+			return sqldb.ErrConflict // it was renamed meanwhile: other names have to be locked
 		}
 		if err := checkEtag(etag, current.Etag()); err != nil {
 			return err
 		}
 		next := current
 		change.apply(&next)
-		if err := allowRename(ctx, tx, current, next); err != nil {
+		if err := s.allowRename(ctx, tx, current, next); err != nil {
 			return err
 		}
 		// It returns its row, since a count would hold those of the triggers that others may have put on the table.
@@ -243,15 +321,13 @@ func (s *Store) UpdateServer(ctx context.Context, name, etag string, change Serv
 			named("newName", next.Name), named("newUrl", next.URL), named("newType", next.Type), named("newActive", flagOf(next.Active)),
 			named("setName", flagOf(change.Name != nil)), named("setUrl", flagOf(change.URL != nil)), named("setType", flagOf(change.Type != nil)), named("setActive", flagOf(change.Active != nil)))
 		if err != nil {
-			return err
+			return taken(err, next.Name)
 		}
 		if !found {
 			return sqldb.ErrConflict // read anew, the etag will tell
 		}
-		return tx.Rows(ctx, "server_by_key", func(scan func(...any) error) error {
-			updated, err = scanServer(scan)
-			return err
-		}, named("serverKey", current.Key))
+		updated, _, err = serverByKey(ctx, tx, current.Key)
+		return err
 	})
 	return updated, err
 }
@@ -270,7 +346,7 @@ func (c ServerChange) apply(server *Server) {
 	}
 }
 
-func allowRename(ctx context.Context, tx *sqldb.Tx, current, next Server) error {
+func (s *Store) allowRename(ctx context.Context, tx *sqldb.Tx, current, next Server) error {
 	if current.Name == next.Name {
 		return nil
 	}
@@ -280,7 +356,7 @@ func allowRename(ctx context.Context, tx *sqldb.Tx, current, next Server) error 
 	if current.Agent != "" && !spelling.Same(current.Name, next.Name) {
 		return &NameMismatchError{Agent: current.Agent, Server: next.Name}
 	}
-	others, err := serversByName(ctx, tx, next.Name)
+	others, err := s.serversByName(ctx, tx, next.Name)
 	if err != nil {
 		return err
 	}

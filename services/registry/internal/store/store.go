@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/commandcenter/fleet/services/internal/servernames"
 	"github.com/commandcenter/fleet/services/internal/sqldb"
 )
 
@@ -25,6 +26,7 @@ const ServerType = "BenefitManager"
 // Store is one database.
 type Store struct {
 	db       *sqldb.DB
+	names    *servernames.Names
 	defaults map[string]string
 	clock    clock
 }
@@ -51,7 +53,7 @@ func Open(url string, serverDefaults map[string]string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{db: db, defaults: serverDefaults}, nil
+	return &Store{db: db, names: servernames.New(db), defaults: serverDefaults}, nil
 }
 
 // Close closes the database.

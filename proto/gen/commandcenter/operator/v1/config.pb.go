@@ -1484,8 +1484,10 @@ func (x *CreateServerRequest) GetActive() bool {
 // GetServerRequest names one server.
 type GetServerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The server's name.
-	Server        string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	// The server's name, compared as agents' names are. Empty with server_key.
+	Server string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	// TblServer.ServerKey, above 0: for one of several servers of one name, which SERVER_AMBIGUOUS tells of. 0 with server.
+	ServerKey     int64 `protobuf:"varint,2,opt,name=server_key,json=serverKey,proto3" json:"server_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1527,10 +1529,17 @@ func (x *GetServerRequest) GetServer() string {
 	return ""
 }
 
+func (x *GetServerRequest) GetServerKey() int64 {
+	if x != nil {
+		return x.ServerKey
+	}
+	return 0
+}
+
 // UpdateServerRequest changes one server. Absent fields stay.
 type UpdateServerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The server's present name.
+	// The server's present name, compared as agents' names are. Empty with server_key.
 	Server string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
 	// The server's etag as the operator saw it.
 	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
@@ -1541,7 +1550,9 @@ type UpdateServerRequest struct {
 	// New type.
 	Type *string `protobuf:"bytes,5,opt,name=type,proto3,oneof" json:"type,omitempty"`
 	// New value of Active.
-	Active        *bool `protobuf:"varint,6,opt,name=active,proto3,oneof" json:"active,omitempty"`
+	Active *bool `protobuf:"varint,6,opt,name=active,proto3,oneof" json:"active,omitempty"`
+	// TblServer.ServerKey, above 0: for one of several servers of one name, which SERVER_AMBIGUOUS tells of. 0 with server.
+	ServerKey     int64 `protobuf:"varint,7,opt,name=server_key,json=serverKey,proto3" json:"server_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1616,6 +1627,13 @@ func (x *UpdateServerRequest) GetActive() bool {
 		return *x.Active
 	}
 	return false
+}
+
+func (x *UpdateServerRequest) GetServerKey() int64 {
+	if x != nil {
+		return x.ServerKey
+	}
+	return 0
 }
 
 // ListOfflineLogRequest pages through one server's log.
@@ -1875,13 +1893,13 @@ const file_commandcenter_operator_v1_config_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x10R\x03url\x12\x1c\n" +
 	"\x04type\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x04type\x12\x1b\n" +
 	"\x06active\x18\x04 \x01(\bH\x00R\x06active\x88\x01\x01B\t\n" +
-	"\a_active\"6\n" +
-	"\x10GetServerRequest\x12\"\n" +
-	"\x06server\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06server\"\x86\x02\n" +
-	"\x13UpdateServerRequest\x12\"\n" +
-	"\x06server\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06server\x12\x1c\n" +
+	"\a_active\"S\n" +
+	"\x10GetServerRequest\x12 \n" +
+	"\x06server\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\x06server\x12\x1d\n" +
+	"\n" +
+	"server_key\x18\x02 \x01(\x03R\tserverKey\"\xa3\x02\n" +
+	"\x13UpdateServerRequest\x12 \n" +
+	"\x06server\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\x06server\x12\x1c\n" +
 	"\x04etag\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x04etag\x12#\n" +
 	"\x04name\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\x00R\x04name\x88\x01\x01\x12!\n" +
@@ -1889,7 +1907,9 @@ const file_commandcenter_operator_v1_config_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x10H\x01R\x03url\x88\x01\x01\x12#\n" +
 	"\x04type\x18\x05 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\x02R\x04type\x88\x01\x01\x12\x1b\n" +
-	"\x06active\x18\x06 \x01(\bH\x03R\x06active\x88\x01\x01B\a\n" +
+	"\x06active\x18\x06 \x01(\bH\x03R\x06active\x88\x01\x01\x12\x1d\n" +
+	"\n" +
+	"server_key\x18\a \x01(\x03R\tserverKeyB\a\n" +
 	"\x05_nameB\x06\n" +
 	"\x04_urlB\a\n" +
 	"\x05_typeB\t\n" +
@@ -1921,12 +1941,12 @@ const file_commandcenter_operator_v1_config_proto_rawDesc = "" +
 	"ResetToken\x12,.commandcenter.operator.v1.ResetTokenRequest\x1a .commandcenter.registry.v1.Agent\"\\\x82\xd3\xe4\x93\x02V:\x01*Z*:\x01*\"%/api/config/agents/{agent}/resetToken\"%/api/config/agents/{agent}:resetToken\x12\xc7\x01\n" +
 	"\n" +
 	"VerifyHttp\x12,.commandcenter.operator.v1.VerifyHttpRequest\x1a-.commandcenter.operator.v1.VerifyHttpResponse\"\\\x82\xd3\xe4\x93\x02V:\x01*Z*:\x01*\"%/api/config/agents/{agent}/verifyHttp\"%/api/config/agents/{agent}:verifyHttp\x12\xad\x01\n" +
-	"\x10ListUrlProposals\x122.commandcenter.operator.v1.ListUrlProposalsRequest\x1a3.commandcenter.operator.v1.ListUrlProposalsResponse\"0\x82\xd3\xe4\x93\x02*\x12(/api/config/agents/{agent}/url-proposals2\xd9\x05\n" +
+	"\x10ListUrlProposals\x122.commandcenter.operator.v1.ListUrlProposalsRequest\x1a3.commandcenter.operator.v1.ListUrlProposalsResponse\"0\x82\xd3\xe4\x93\x02*\x12(/api/config/agents/{agent}/url-proposals2\xac\x06\n" +
 	"\fServerConfig\x12\x89\x01\n" +
 	"\vListServers\x12-.commandcenter.operator.v1.ListServersRequest\x1a..commandcenter.operator.v1.ListServersResponse\"\x1b\x82\xd3\xe4\x93\x02\x15\x12\x13/api/config/servers\x12\x81\x01\n" +
-	"\fCreateServer\x12..commandcenter.operator.v1.CreateServerRequest\x1a!.commandcenter.registry.v1.Server\"\x1e\x82\xd3\xe4\x93\x02\x18:\x01*\"\x13/api/config/servers\x12\x81\x01\n" +
-	"\tGetServer\x12+.commandcenter.operator.v1.GetServerRequest\x1a!.commandcenter.registry.v1.Server\"$\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/config/servers/{server}\x12\x8a\x01\n" +
-	"\fUpdateServer\x12..commandcenter.operator.v1.UpdateServerRequest\x1a!.commandcenter.registry.v1.Server\"'\x82\xd3\xe4\x93\x02!:\x01*2\x1c/api/config/servers/{server}\x12\xa7\x01\n" +
+	"\fCreateServer\x12..commandcenter.operator.v1.CreateServerRequest\x1a!.commandcenter.registry.v1.Server\"\x1e\x82\xd3\xe4\x93\x02\x18:\x01*\"\x13/api/config/servers\x12\xa9\x01\n" +
+	"\tGetServer\x12+.commandcenter.operator.v1.GetServerRequest\x1a!.commandcenter.registry.v1.Server\"L\x82\xd3\xe4\x93\x02FZ&\x12$/api/config/server-keys/{server_key}\x12\x1c/api/config/servers/{server}\x12\xb5\x01\n" +
+	"\fUpdateServer\x12..commandcenter.operator.v1.UpdateServerRequest\x1a!.commandcenter.registry.v1.Server\"R\x82\xd3\xe4\x93\x02L:\x01*Z):\x01*2$/api/config/server-keys/{server_key}2\x1c/api/config/servers/{server}\x12\xa7\x01\n" +
 	"\x0eListOfflineLog\x120.commandcenter.operator.v1.ListOfflineLogRequest\x1a1.commandcenter.operator.v1.ListOfflineLogResponse\"0\x82\xd3\xe4\x93\x02*\x12(/api/config/servers/{server}/offline-logB\x81\x02\n" +
 	"\x1dcom.commandcenter.operator.v1B\vConfigProtoP\x01ZMgithub.com/commandcenter/fleet/proto/gen/commandcenter/operator/v1;operatorv1\xa2\x02\x03COX\xaa\x02\x19Commandcenter.Operator.V1\xca\x02\x19Commandcenter\\Operator\\V1\xe2\x02%Commandcenter\\Operator\\V1\\GPBMetadata\xea\x02\x1bCommandcenter::Operator::V1b\x06proto3"
 

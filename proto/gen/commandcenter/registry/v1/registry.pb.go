@@ -2397,8 +2397,10 @@ func (x *ListServersResponse) GetNextPageToken() string {
 // GetServerRequest names one server.
 type GetServerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The server's name.
-	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The server's name, compared as agents' names are. Empty with server_key.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// TblServer.ServerKey, above 0: for one of several servers of one name. 0 with name.
+	ServerKey     int64 `protobuf:"varint,2,opt,name=server_key,json=serverKey,proto3" json:"server_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2438,6 +2440,13 @@ func (x *GetServerRequest) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *GetServerRequest) GetServerKey() int64 {
+	if x != nil {
+		return x.ServerKey
+	}
+	return 0
 }
 
 // GetServerResponse is one server.
@@ -2617,7 +2626,7 @@ func (x *CreateServerResponse) GetServer() *Server {
 // UpdateServerRequest changes one server. Absent fields stay.
 type UpdateServerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The server's present name.
+	// The server's present name, compared as agents' names are. Empty with server_key.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The server's etag as the operator saw it.
 	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
@@ -2630,7 +2639,9 @@ type UpdateServerRequest struct {
 	// New value of Active.
 	Active *bool `protobuf:"varint,6,opt,name=active,proto3,oneof" json:"active,omitempty"`
 	// Principal who changes it.
-	Actor         string `protobuf:"bytes,7,opt,name=actor,proto3" json:"actor,omitempty"`
+	Actor string `protobuf:"bytes,7,opt,name=actor,proto3" json:"actor,omitempty"`
+	// TblServer.ServerKey, above 0: for one of several servers of one name. 0 with name.
+	ServerKey     int64 `protobuf:"varint,8,opt,name=server_key,json=serverKey,proto3" json:"server_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2712,6 +2723,13 @@ func (x *UpdateServerRequest) GetActor() string {
 		return x.Actor
 	}
 	return ""
+}
+
+func (x *UpdateServerRequest) GetServerKey() int64 {
+	if x != nil {
+		return x.ServerKey
+	}
+	return 0
 }
 
 // UpdateServerResponse is the server as changed.
@@ -3487,10 +3505,11 @@ const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"_has_agent\"z\n" +
 	"\x13ListServersResponse\x12;\n" +
 	"\aservers\x18\x01 \x03(\v2!.commandcenter.registry.v1.ServerR\aservers\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"2\n" +
-	"\x10GetServerRequest\x12\x1e\n" +
-	"\x04name\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x04name\"N\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"O\n" +
+	"\x10GetServerRequest\x12\x1c\n" +
+	"\x04name\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\x04name\x12\x1d\n" +
+	"\n" +
+	"server_key\x18\x02 \x01(\x03R\tserverKey\"N\n" +
 	"\x11GetServerResponse\x129\n" +
 	"\x06server\x18\x01 \x01(\v2!.commandcenter.registry.v1.ServerR\x06server\"\xbb\x01\n" +
 	"\x13CreateServerRequest\x12\x1e\n" +
@@ -3504,10 +3523,9 @@ const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x05actorB\t\n" +
 	"\a_active\"Q\n" +
 	"\x14CreateServerResponse\x129\n" +
-	"\x06server\x18\x01 \x01(\v2!.commandcenter.registry.v1.ServerR\x06server\"\xaf\x02\n" +
-	"\x13UpdateServerRequest\x12\x1e\n" +
-	"\x04name\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x04name\x12\x1c\n" +
+	"\x06server\x18\x01 \x01(\v2!.commandcenter.registry.v1.ServerR\x06server\"\xcc\x02\n" +
+	"\x13UpdateServerRequest\x12\x1c\n" +
+	"\x04name\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\x04name\x12\x1c\n" +
 	"\x04etag\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x04etag\x12*\n" +
 	"\bnew_name\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\x00R\anewName\x88\x01\x01\x12!\n" +
@@ -3517,7 +3535,9 @@ const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\x02R\x04type\x88\x01\x01\x12\x1b\n" +
 	"\x06active\x18\x06 \x01(\bH\x03R\x06active\x88\x01\x01\x12 \n" +
 	"\x05actor\x18\a \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x05actorB\v\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x05actor\x12\x1d\n" +
+	"\n" +
+	"server_key\x18\b \x01(\x03R\tserverKeyB\v\n" +
 	"\t_new_nameB\x06\n" +
 	"\x04_urlB\a\n" +
 	"\x05_typeB\t\n" +

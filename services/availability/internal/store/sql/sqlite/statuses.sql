@@ -4,11 +4,12 @@ SELECT s.ServerKey, s.Name, s.Online,
 FROM TblServer s
 LEFT JOIN TblAvailabilityStatus a ON a.ServerKey = s.ServerKey
 LEFT JOIN TblMaintenanceSwitch m ON m.ServerKey = s.ServerKey
+LEFT JOIN TblAvailabilityServerName n ON n.ServerKey = s.ServerKey AND n.Name = s.Name COLLATE BINARY
 WHERE s.ServerKey > @afterKey AND s.Type = 'BenefitManager' COLLATE NOCASE
   AND (@verdicts = '' OR instr(@verdicts, CAST(a.Verdict AS TEXT)) > 0)
   AND (@held < 0 OR @held = (COALESCE(a.Held, '') <> ''))
   AND (@maintenance < 0 OR @maintenance = COALESCE(a.Maintenance, 0))
   AND (@disagrees < 0 OR @disagrees = (COALESCE(s.Online, 0) <> COALESCE(a.OnlineDecided, s.Online, 0)))
-  AND (@query = '' OR instr(lower(s.Name), @query) > 0)
+  AND (@query = '' OR instr(COALESCE(n.Folded, lower(s.Name)), @query) > 0)
 ORDER BY s.ServerKey
 LIMIT @limit;

@@ -7,10 +7,11 @@ FROM @asked k
 JOIN dbo.TblServer s ON s.ServerKey = k.ServerKey
 LEFT JOIN dbo.TblAvailabilityStatus a ON a.ServerKey = s.ServerKey
 LEFT JOIN dbo.TblMaintenanceSwitch m ON m.ServerKey = s.ServerKey
+LEFT JOIN dbo.TblAvailabilityServerName n ON n.ServerKey = s.ServerKey AND n.Name = CAST(s.Name AS nvarchar(max)) COLLATE Latin1_General_BIN2
 WHERE s.ServerKey > @afterKey AND s.Type = N'BenefitManager'
   AND (@verdicts = N'' OR CHARINDEX(CAST(a.Verdict AS nvarchar(10)), @verdicts) > 0)
   AND (@held < 0 OR @held = CASE WHEN COALESCE(a.Held, N'') <> N'' THEN 1 ELSE 0 END)
   AND (@maintenance < 0 OR @maintenance = COALESCE(a.Maintenance, 0))
   AND (@disagrees < 0 OR @disagrees = CASE WHEN COALESCE(s.Online, 0) <> COALESCE(a.OnlineDecided, s.Online, 0) THEN 1 ELSE 0 END)
-  AND (@query = N'' OR CHARINDEX(@query, LOWER(s.Name)) > 0)
+  AND (@query = N'' OR CHARINDEX(@query, COALESCE(n.Folded, LOWER(s.Name) COLLATE Latin1_General_BIN2)) > 0)
 ORDER BY s.ServerKey;

@@ -16,7 +16,7 @@ LEFT JOIN TblAffinityGroup g ON g.GroupKey = a.AffinityGroupKey
 WHERE (@states = '' OR instr(@states, CAST(a.RegistrationState AS TEXT)) > 0)
   AND (@transport < 0 OR @transport = CASE WHEN a.OnServiceBus = 1 THEN 1 WHEN a.HttpBaseUrl IS NOT NULL THEN 2 ELSE 0 END)
   AND (@linked < 0 OR @linked = (a.ServerKey IS NOT NULL))
-  AND (@query = '' OR instr(a.NameKey, @query) > 0 OR instr(lower(a.Hostname), @query) > 0)
+  AND (@query = '' OR instr(a.NameKey, @query) > 0 OR instr(COALESCE(a.HostnameKey, lower(a.Hostname)), @query) > 0)
   AND (@freshness = 0
        OR (@freshness = 1 AND MAX(COALESCE(a.LastBusHeartbeatAt, ''), COALESCE(a.LastDirectHeartbeatAt, '')) > @freshAfter)
        OR (@freshness = 2 AND MAX(COALESCE(a.LastBusHeartbeatAt, ''), COALESCE(a.LastDirectHeartbeatAt, '')) <= @freshAfter

@@ -1,0 +1,10 @@
+-- +goose Up
+-- Servers by name, as names are compared. It is derived, and may be emptied at any time.
+CREATE TABLE TblAvailabilityServerName (
+    ServerKey INTEGER NOT NULL PRIMARY KEY,
+    Name      TEXT NOT NULL,
+    Folded    TEXT NOT NULL,
+    NameHash  TEXT NOT NULL
+);
+
+CREATE INDEX IX_TblAvailabilityServerName_NameHash ON TblAvailabilityServerName (NameHash);

@@ -1,0 +1,7 @@
+SELECT s.ServerKey, s.Name, s.Online,
+       a.Verdict, a.Reason, a.Detail, a.OnlineDecided, a.Maintenance, a.Held, a.HeldPath, a.HeardAt, a.HeardPath, a.Since, a.SecondWriterAt,
+       m.IsOn, m.Reason, m.EndAt, m.ChangedBy, m.ChangedAt, m.Version, s.Type
+FROM TblServer s
+LEFT JOIN TblAvailabilityStatus a ON a.ServerKey = s.ServerKey
+LEFT JOIN TblMaintenanceSwitch m ON m.ServerKey = s.ServerKey
+WHERE s.ServerKey = @serverKey;

@@ -1,0 +1,163 @@
+// Package servernames finds rows of TblServer by name as names are compared everywhere, by folding them in Go. No collation does that: one
+// compares only ASCII, another takes letters with accents for those without.
+//
+// TblServer gets no columns of ours, and another codebase writes it. So the folded names are kept in a table of the service, a row per
+// server with the name it was folded from. What is found there counts only if the server still has that name, and a row of TblServer that
+// is not there yet, or under another name, is folded at the read. So every answer is right; the table only saves the work.
+//
+// The service's store has the statements stale_server_names, write_server_names and forget_server_names, and a statement of its own that
+// reads candidates by Args.
+package servernames
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"sync/atomic"
+
+	"github.com/commandcenter/fleet/services/internal/spelling"
+	"github.com/commandcenter/fleet/services/internal/sqldb"
+)
+
+const (
+	// chunk is how many names one transaction writes.
+	chunk = 2_000
+	// chunks is how many of them one call pays for. What is left is written by the calls that follow.
+	chunks = 5
+)
+
+// Names is the table of folded names of one database.
+type Names struct {
+	db *sqldb.DB
+	// stale says that rows may have to be written: at the start, and when a read found some.
+	stale atomic.Bool
+}
+
+// New is the table in a database.
+func New(db *sqldb.DB) *Names {
+	names := &Names{db: db}
+	names.stale.Store(true)
+	return names
+}
+
+// Reader runs statements that read.
+type Reader interface {
+	Rows(ctx context.Context, name string, scan func(scan func(dest ...any) error) error, args ...any) error
+}
+
+// Args are the parameters of a statement that reads the servers which may have a name: by the database's own collation, @name and @folded, or
+// by the table, @hash. The caller keeps those that spelling.Same takes for the name, and adds those of Unfolded.
+func Args(name string) []any {
+	folded := spelling.Key(name)
+	return []any{sqldb.Named("name", strings.TrimSpace(name)), sqldb.Named("folded", folded), sqldb.Named("hash", hash(folded))}
+}
+
+// hash finds a folded name of any length in an index.
+func hash(folded string) string {
+	sum := sha256.Sum256([]byte(folded))
+	return hex.EncodeToString(sum[:])
+}
+
+type settled struct{}
+
+// Unfolded returns the keys of the servers of a name that the table does not tell of yet.
+func (n *Names) Unfolded(ctx context.Context, from Reader, name string) ([]int64, error) {
+	if ctx.Value(settled{}) != nil {
+		return nil, nil
+	}
+	var keys []int64
+	folded := spelling.Key(name)
+	rows, err := staleRows(ctx, from, 0)
+	for _, row := range rows {
+		n.stale.Store(true)
+		if spelling.Key(row.name) == folded {
+			keys = append(keys, row.key)
+		}
+	}
+	return keys, err
+}
+
+type row struct {
+	key  int64
+	name string
+}
+
+// staleRows reads servers that the table lacks, or has under another name. Limit 0 reads all.
+func staleRows(ctx context.Context, from Reader, limit int) ([]row, error) {
+	if limit == 0 {
+		limit = 1 << 30
+	}
+	var rows []row
+	err := from.Rows(ctx, "stale_server_names", func(scan func(...any) error) error {
+		var r row
+		err := scan(&r.key, (*sqldb.String)(&r.name))
+		rows = append(rows, r)
+		return err
+	}, sqldb.Named("limit", limit))
+	return rows, err
+}
+
+// Refresh writes what a read found missing, a bounded part of it. Answers are right without it, so a database that cannot be written to is
+// no reason to fail: it is tried again with the next call.
+func (n *Names) Refresh(ctx context.Context) {
+	if n.stale.Load() {
+		_ = n.write(ctx, chunks)
+	}
+}
+
+// Look writes what is missing, a bounded part of it, whether or not a read has noticed. It is for lists, which read the table alone.
+func (n *Names) Look(ctx context.Context) { _ = n.write(ctx, chunks) }
+
+// Settle writes all that is missing, and returns a context under which nothing more is looked for: for a call that asks for many names.
+func (n *Names) Settle(ctx context.Context) context.Context {
+	if err := n.write(ctx, 1<<30); err != nil {
+		return ctx // each look-up then folds what is missing
+	}
+	return context.WithValue(ctx, settled{}, true)
+}
+
+func (n *Names) write(ctx context.Context, most int) error {
+	written := false
+	for range most {
+		var rows []row
+		if err := n.db.View(ctx, func(tx *sqldb.Tx) (err error) {
+			rows, err = staleRows(ctx, tx, chunk)
+			return err
+		}); err != nil {
+			return err
+		}
+		if len(rows) == 0 {
+			n.stale.Store(false)
+			break
+		}
+		if err := n.store(ctx, rows); err != nil {
+			return err
+		}
+		written = true
+	}
+	if !written {
+		return nil
+	}
+	return n.db.Change(ctx, func(tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, "forget_server_names", sqldb.Named("limit", chunk))
+		return err
+	})
+}
+
+func (n *Names) store(ctx context.Context, rows []row) error {
+	batch := make([][]any, len(rows))
+	for i, r := range rows {
+		folded := spelling.Key(r.name)
+		batch[i] = []any{r.key, r.name, folded, hash(folded)}
+	}
+	encoded, err := json.Marshal(batch)
+	if err != nil {
+		return err
+	}
+	return n.db.Change(ctx, func(tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, "write_server_names", sqldb.Named("batch", string(encoded)))
+		return err
+	})
+}
