@@ -27,7 +27,7 @@ func TestI13_AServerIsOneInEverySpelling(t *testing.T) {
 	if shown := answered(t, world, http.MethodGet, "/api/config/servers/17", nil, ""); shown.Text("serverKey") != made.Text("serverKey") {
 		t.Errorf("by its name: %s", shown.Raw)
 	}
-	for path, status := range map[string]int{"/api/config/server-keys/999999": 404, "/api/config/server-keys/0": 400, "/api/config/server-keys/x": 400, "/api/config/servers/17?serverKey=1": 400} {
+	for path, status := range map[string]int{"/api/config/server-keys/999999": 404, "/api/config/server-keys/0": 400, "/api/config/server-keys/x": 400, "/api/config/servers/17?key=1": 400} {
 		if answer, err := world.Client.Do(t.Context(), http.MethodGet, path, nil, ""); err != nil || answer.Status != status {
 			t.Errorf("%s: %d %s %v", path, answer.Status, answer.Raw, err)
 		}

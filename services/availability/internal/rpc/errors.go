@@ -44,7 +44,7 @@ func refusal(err error, end string) *fault.Error {
 	case errors.As(err, &noServer):
 		return fault.New(fault.ServerNotFound, "%v; nothing was changed", noServer)
 	case errors.As(err, &severalServer):
-		return fault.New(fault.ServerAmbiguous, "%v, so that none of them can be meant; nothing was changed. Show each by its key, GET /api/config/server-keys/{serverKey}, and rename all but one, PATCH there", severalServer)
+		return fault.New(fault.ServerAmbiguous, "%v, so that none of them can be meant; nothing was changed. Show each by its key, GET /api/config/server-keys/{key}, and rename all but one, PATCH there", severalServer)
 	case errors.As(err, &otherType):
 		return fault.Invalid("/server", "%v", otherType)
 	case errors.As(err, &noEtag):

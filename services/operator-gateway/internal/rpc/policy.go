@@ -52,11 +52,13 @@ func Policy() authn.Policy {
 		agents + "ResolveIdentityConflict": admin,
 		agents + "ResetToken":              admin,
 
-		servers + "ListServers":    viewer,
-		servers + "GetServer":      viewer,
-		servers + "ListOfflineLog": viewer,
-		servers + "CreateServer":   admin,
-		servers + "UpdateServer":   admin,
+		servers + "ListServers":       viewer,
+		servers + "GetServer":         viewer,
+		servers + "GetServerByKey":    viewer,
+		servers + "ListOfflineLog":    viewer,
+		servers + "CreateServer":      admin,
+		servers + "UpdateServer":      admin,
+		servers + "UpdateServerByKey": admin,
 
 		availability + "GetOverview":              viewer,
 		availability + "ListAvailability":         viewer,

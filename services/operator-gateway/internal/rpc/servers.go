@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 
 	availabilityv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/availability/v1"
@@ -33,7 +34,7 @@ func (s *Servers) ListServers(ctx context.Context, request *operatorv1.ListServe
 
 // GetServer shows one server.
 func (s *Servers) GetServer(ctx context.Context, request *operatorv1.GetServerRequest) (*registryv1.Server, error) {
-	found, err := s.Registry.Servers.GetServer(ctx, &registryv1.GetServerRequest{Name: request.GetServer(), ServerKey: request.GetServerKey()})
+	found, err := s.Registry.Servers.GetServer(ctx, &registryv1.GetServerRequest{Name: request.GetServer()})
 	return found.GetServer(), registryService.read(err, "")
 }
 
@@ -47,13 +48,32 @@ func (s *Servers) CreateServer(ctx context.Context, request *operatorv1.CreateSe
 
 // UpdateServer changes one server.
 func (s *Servers) UpdateServer(ctx context.Context, request *operatorv1.UpdateServerRequest) (*registryv1.Server, error) {
-	etag, err := etag(ctx, request.GetEtag())
+	return s.update(ctx, request.GetServer(), request.GetEtag(), &registryv1.UpdateServerRequest{
+		Name: request.GetServer(), NewName: request.Name, Url: request.Url, Type: request.Type, Active: request.Active,
+	})
+}
+
+// GetServerByKey shows one of several servers of one name.
+func (s *Servers) GetServerByKey(ctx context.Context, request *operatorv1.GetServerByKeyRequest) (*registryv1.Server, error) {
+	found, err := s.Registry.Servers.GetServer(ctx, &registryv1.GetServerRequest{ServerKey: request.GetKey()})
+	return found.GetServer(), registryService.read(err, "")
+}
+
+// UpdateServerByKey changes one of several servers of one name.
+func (s *Servers) UpdateServerByKey(ctx context.Context, request *operatorv1.UpdateServerByKeyRequest) (*registryv1.Server, error) {
+	return s.update(ctx, fmt.Sprintf("ServerKey %d", request.GetKey()), request.GetEtag(), &registryv1.UpdateServerRequest{
+		ServerKey: request.GetKey(), NewName: request.Name, Url: request.Url, Type: request.Type, Active: request.Active,
+	})
+}
+
+// update changes a server. What names it for the audit line.
+func (s *Servers) update(ctx context.Context, what, given string, asked *registryv1.UpdateServerRequest) (*registryv1.Server, error) {
+	etag, err := etag(ctx, given)
 	if err != nil {
 		return nil, err
 	}
-	updated, err := change(ctx, s.act("update server", request.GetServer()), s.Registry.Servers.UpdateServer, &registryv1.UpdateServerRequest{
-		Name: request.GetServer(), ServerKey: request.GetServerKey(), Etag: etag, NewName: request.Name, Url: request.Url, Type: request.Type, Active: request.Active, Actor: actor(ctx),
-	})
+	asked.Etag, asked.Actor = etag, actor(ctx)
+	updated, err := change(ctx, s.act("update server", what), s.Registry.Servers.UpdateServer, asked)
 	return updated.GetServer(), err
 }
 

@@ -44,7 +44,7 @@ func reason(err error) *fault.Error {
 	case errors.As(err, &noServer):
 		return fault.New(fault.ServerNotFound, "%v; nothing was changed. Name an existing server, or give createServer with a URL", noServer)
 	case errors.As(err, &severalServer):
-		return fault.New(fault.ServerAmbiguous, "%v, so that none of them can be meant; nothing was changed. Show each by its key, GET /api/config/server-keys/{serverKey}, and rename all but one, PATCH there", severalServer)
+		return fault.New(fault.ServerAmbiguous, "%v, so that none of them can be meant; nothing was changed. Show each by its key, GET /api/config/server-keys/{key}, and rename all but one, PATCH there", severalServer)
 	case errors.As(err, &noEtag):
 		return fault.New(fault.EtagRequired, "%v: read it, and send its etag (over REST as If-Match); nothing was changed", noEtag).WithEtag(noEtag.Current)
 	case errors.As(err, &staleEtag):

@@ -1484,10 +1484,8 @@ func (x *CreateServerRequest) GetActive() bool {
 // GetServerRequest names one server.
 type GetServerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The server's name, compared as agents' names are. Empty with server_key.
-	Server string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
-	// TblServer.ServerKey, above 0: for one of several servers of one name, which SERVER_AMBIGUOUS tells of. 0 with server.
-	ServerKey     int64 `protobuf:"varint,2,opt,name=server_key,json=serverKey,proto3" json:"server_key,omitempty"`
+	// The server's name, compared as agents' names are.
+	Server        string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1529,9 +1527,48 @@ func (x *GetServerRequest) GetServer() string {
 	return ""
 }
 
-func (x *GetServerRequest) GetServerKey() int64 {
+// GetServerByKeyRequest names one server.
+type GetServerByKeyRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// TblServer.ServerKey, above 0.
+	Key           int64 `protobuf:"varint,1,opt,name=key,proto3" json:"key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetServerByKeyRequest) Reset() {
+	*x = GetServerByKeyRequest{}
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetServerByKeyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetServerByKeyRequest) ProtoMessage() {}
+
+func (x *GetServerByKeyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[25]
 	if x != nil {
-		return x.ServerKey
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetServerByKeyRequest.ProtoReflect.Descriptor instead.
+func (*GetServerByKeyRequest) Descriptor() ([]byte, []int) {
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *GetServerByKeyRequest) GetKey() int64 {
+	if x != nil {
+		return x.Key
 	}
 	return 0
 }
@@ -1539,7 +1576,7 @@ func (x *GetServerRequest) GetServerKey() int64 {
 // UpdateServerRequest changes one server. Absent fields stay.
 type UpdateServerRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The server's present name, compared as agents' names are. Empty with server_key.
+	// The server's present name, compared as agents' names are.
 	Server string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
 	// The server's etag as the operator saw it.
 	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
@@ -1550,16 +1587,14 @@ type UpdateServerRequest struct {
 	// New type.
 	Type *string `protobuf:"bytes,5,opt,name=type,proto3,oneof" json:"type,omitempty"`
 	// New value of Active.
-	Active *bool `protobuf:"varint,6,opt,name=active,proto3,oneof" json:"active,omitempty"`
-	// TblServer.ServerKey, above 0: for one of several servers of one name, which SERVER_AMBIGUOUS tells of. 0 with server.
-	ServerKey     int64 `protobuf:"varint,7,opt,name=server_key,json=serverKey,proto3" json:"server_key,omitempty"`
+	Active        *bool `protobuf:"varint,6,opt,name=active,proto3,oneof" json:"active,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UpdateServerRequest) Reset() {
 	*x = UpdateServerRequest{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[25]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1571,7 +1606,7 @@ func (x *UpdateServerRequest) String() string {
 func (*UpdateServerRequest) ProtoMessage() {}
 
 func (x *UpdateServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[25]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1584,7 +1619,7 @@ func (x *UpdateServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateServerRequest.ProtoReflect.Descriptor instead.
 func (*UpdateServerRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{25}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *UpdateServerRequest) GetServer() string {
@@ -1629,11 +1664,95 @@ func (x *UpdateServerRequest) GetActive() bool {
 	return false
 }
 
-func (x *UpdateServerRequest) GetServerKey() int64 {
+// UpdateServerByKeyRequest changes one server. Absent fields stay.
+type UpdateServerByKeyRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// TblServer.ServerKey, above 0.
+	Key int64 `protobuf:"varint,1,opt,name=key,proto3" json:"key,omitempty"`
+	// The server's etag as the operator saw it.
+	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	// New name; of a linked server in case only.
+	Name *string `protobuf:"bytes,3,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// New URL.
+	Url *string `protobuf:"bytes,4,opt,name=url,proto3,oneof" json:"url,omitempty"`
+	// New type.
+	Type *string `protobuf:"bytes,5,opt,name=type,proto3,oneof" json:"type,omitempty"`
+	// New value of Active.
+	Active        *bool `protobuf:"varint,6,opt,name=active,proto3,oneof" json:"active,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateServerByKeyRequest) Reset() {
+	*x = UpdateServerByKeyRequest{}
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateServerByKeyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateServerByKeyRequest) ProtoMessage() {}
+
+func (x *UpdateServerByKeyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[27]
 	if x != nil {
-		return x.ServerKey
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateServerByKeyRequest.ProtoReflect.Descriptor instead.
+func (*UpdateServerByKeyRequest) Descriptor() ([]byte, []int) {
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *UpdateServerByKeyRequest) GetKey() int64 {
+	if x != nil {
+		return x.Key
 	}
 	return 0
+}
+
+func (x *UpdateServerByKeyRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *UpdateServerByKeyRequest) GetName() string {
+	if x != nil && x.Name != nil {
+		return *x.Name
+	}
+	return ""
+}
+
+func (x *UpdateServerByKeyRequest) GetUrl() string {
+	if x != nil && x.Url != nil {
+		return *x.Url
+	}
+	return ""
+}
+
+func (x *UpdateServerByKeyRequest) GetType() string {
+	if x != nil && x.Type != nil {
+		return *x.Type
+	}
+	return ""
+}
+
+func (x *UpdateServerByKeyRequest) GetActive() bool {
+	if x != nil && x.Active != nil {
+		return *x.Active
+	}
+	return false
 }
 
 // ListOfflineLogRequest pages through one server's log.
@@ -1655,7 +1774,7 @@ type ListOfflineLogRequest struct {
 
 func (x *ListOfflineLogRequest) Reset() {
 	*x = ListOfflineLogRequest{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[26]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1667,7 +1786,7 @@ func (x *ListOfflineLogRequest) String() string {
 func (*ListOfflineLogRequest) ProtoMessage() {}
 
 func (x *ListOfflineLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[26]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1680,7 +1799,7 @@ func (x *ListOfflineLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOfflineLogRequest.ProtoReflect.Descriptor instead.
 func (*ListOfflineLogRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{26}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListOfflineLogRequest) GetServer() string {
@@ -1731,7 +1850,7 @@ type ListOfflineLogResponse struct {
 
 func (x *ListOfflineLogResponse) Reset() {
 	*x = ListOfflineLogResponse{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[27]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1743,7 +1862,7 @@ func (x *ListOfflineLogResponse) String() string {
 func (*ListOfflineLogResponse) ProtoMessage() {}
 
 func (x *ListOfflineLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[27]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1756,7 +1875,7 @@ func (x *ListOfflineLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOfflineLogResponse.ProtoReflect.Descriptor instead.
 func (*ListOfflineLogResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{27}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListOfflineLogResponse) GetEntries() []*v11.OfflineLogEntry {
@@ -1893,13 +2012,15 @@ const file_commandcenter_operator_v1_config_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x10R\x03url\x12\x1c\n" +
 	"\x04type\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x04type\x12\x1b\n" +
 	"\x06active\x18\x04 \x01(\bH\x00R\x06active\x88\x01\x01B\t\n" +
-	"\a_active\"S\n" +
-	"\x10GetServerRequest\x12 \n" +
-	"\x06server\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\x06server\x12\x1d\n" +
-	"\n" +
-	"server_key\x18\x02 \x01(\x03R\tserverKey\"\xa3\x02\n" +
-	"\x13UpdateServerRequest\x12 \n" +
-	"\x06server\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\x06server\x12\x1c\n" +
+	"\a_active\"6\n" +
+	"\x10GetServerRequest\x12\"\n" +
+	"\x06server\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06server\"2\n" +
+	"\x15GetServerByKeyRequest\x12\x19\n" +
+	"\x03key\x18\x01 \x01(\x03B\a\xbaH\x04\"\x02 \x00R\x03key\"\x86\x02\n" +
+	"\x13UpdateServerRequest\x12\"\n" +
+	"\x06server\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06server\x12\x1c\n" +
 	"\x04etag\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x04etag\x12#\n" +
 	"\x04name\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\x00R\x04name\x88\x01\x01\x12!\n" +
@@ -1907,9 +2028,21 @@ const file_commandcenter_operator_v1_config_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x10H\x01R\x03url\x88\x01\x01\x12#\n" +
 	"\x04type\x18\x05 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\x02R\x04type\x88\x01\x01\x12\x1b\n" +
-	"\x06active\x18\x06 \x01(\bH\x03R\x06active\x88\x01\x01\x12\x1d\n" +
-	"\n" +
-	"server_key\x18\a \x01(\x03R\tserverKeyB\a\n" +
+	"\x06active\x18\x06 \x01(\bH\x03R\x06active\x88\x01\x01B\a\n" +
+	"\x05_nameB\x06\n" +
+	"\x04_urlB\a\n" +
+	"\x05_typeB\t\n" +
+	"\a_active\"\x82\x02\n" +
+	"\x18UpdateServerByKeyRequest\x12\x19\n" +
+	"\x03key\x18\x01 \x01(\x03B\a\xbaH\x04\"\x02 \x00R\x03key\x12\x1c\n" +
+	"\x04etag\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x04etag\x12#\n" +
+	"\x04name\x18\x03 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\x00R\x04name\x88\x01\x01\x12!\n" +
+	"\x03url\x18\x04 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x10H\x01R\x03url\x88\x01\x01\x12#\n" +
+	"\x04type\x18\x05 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01H\x02R\x04type\x88\x01\x01\x12\x1b\n" +
+	"\x06active\x18\x06 \x01(\bH\x03R\x06active\x88\x01\x01B\a\n" +
 	"\x05_nameB\x06\n" +
 	"\x04_urlB\a\n" +
 	"\x05_typeB\t\n" +
@@ -1941,12 +2074,14 @@ const file_commandcenter_operator_v1_config_proto_rawDesc = "" +
 	"ResetToken\x12,.commandcenter.operator.v1.ResetTokenRequest\x1a .commandcenter.registry.v1.Agent\"\\\x82\xd3\xe4\x93\x02V:\x01*Z*:\x01*\"%/api/config/agents/{agent}/resetToken\"%/api/config/agents/{agent}:resetToken\x12\xc7\x01\n" +
 	"\n" +
 	"VerifyHttp\x12,.commandcenter.operator.v1.VerifyHttpRequest\x1a-.commandcenter.operator.v1.VerifyHttpResponse\"\\\x82\xd3\xe4\x93\x02V:\x01*Z*:\x01*\"%/api/config/agents/{agent}/verifyHttp\"%/api/config/agents/{agent}:verifyHttp\x12\xad\x01\n" +
-	"\x10ListUrlProposals\x122.commandcenter.operator.v1.ListUrlProposalsRequest\x1a3.commandcenter.operator.v1.ListUrlProposalsResponse\"0\x82\xd3\xe4\x93\x02*\x12(/api/config/agents/{agent}/url-proposals2\xac\x06\n" +
+	"\x10ListUrlProposals\x122.commandcenter.operator.v1.ListUrlProposalsRequest\x1a3.commandcenter.operator.v1.ListUrlProposalsResponse\"0\x82\xd3\xe4\x93\x02*\x12(/api/config/agents/{agent}/url-proposals2\x80\b\n" +
 	"\fServerConfig\x12\x89\x01\n" +
 	"\vListServers\x12-.commandcenter.operator.v1.ListServersRequest\x1a..commandcenter.operator.v1.ListServersResponse\"\x1b\x82\xd3\xe4\x93\x02\x15\x12\x13/api/config/servers\x12\x81\x01\n" +
-	"\fCreateServer\x12..commandcenter.operator.v1.CreateServerRequest\x1a!.commandcenter.registry.v1.Server\"\x1e\x82\xd3\xe4\x93\x02\x18:\x01*\"\x13/api/config/servers\x12\xa9\x01\n" +
-	"\tGetServer\x12+.commandcenter.operator.v1.GetServerRequest\x1a!.commandcenter.registry.v1.Server\"L\x82\xd3\xe4\x93\x02FZ&\x12$/api/config/server-keys/{server_key}\x12\x1c/api/config/servers/{server}\x12\xb5\x01\n" +
-	"\fUpdateServer\x12..commandcenter.operator.v1.UpdateServerRequest\x1a!.commandcenter.registry.v1.Server\"R\x82\xd3\xe4\x93\x02L:\x01*Z):\x01*2$/api/config/server-keys/{server_key}2\x1c/api/config/servers/{server}\x12\xa7\x01\n" +
+	"\fCreateServer\x12..commandcenter.operator.v1.CreateServerRequest\x1a!.commandcenter.registry.v1.Server\"\x1e\x82\xd3\xe4\x93\x02\x18:\x01*\"\x13/api/config/servers\x12\x81\x01\n" +
+	"\tGetServer\x12+.commandcenter.operator.v1.GetServerRequest\x1a!.commandcenter.registry.v1.Server\"$\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/config/servers/{server}\x12\x8a\x01\n" +
+	"\fUpdateServer\x12..commandcenter.operator.v1.UpdateServerRequest\x1a!.commandcenter.registry.v1.Server\"'\x82\xd3\xe4\x93\x02!:\x01*2\x1c/api/config/servers/{server}\x12\x8c\x01\n" +
+	"\x0eGetServerByKey\x120.commandcenter.operator.v1.GetServerByKeyRequest\x1a!.commandcenter.registry.v1.Server\"%\x82\xd3\xe4\x93\x02\x1f\x12\x1d/api/config/server-keys/{key}\x12\x95\x01\n" +
+	"\x11UpdateServerByKey\x123.commandcenter.operator.v1.UpdateServerByKeyRequest\x1a!.commandcenter.registry.v1.Server\"(\x82\xd3\xe4\x93\x02\":\x01*2\x1d/api/config/server-keys/{key}\x12\xa7\x01\n" +
 	"\x0eListOfflineLog\x120.commandcenter.operator.v1.ListOfflineLogRequest\x1a1.commandcenter.operator.v1.ListOfflineLogResponse\"0\x82\xd3\xe4\x93\x02*\x12(/api/config/servers/{server}/offline-logB\x81\x02\n" +
 	"\x1dcom.commandcenter.operator.v1B\vConfigProtoP\x01ZMgithub.com/commandcenter/fleet/proto/gen/commandcenter/operator/v1;operatorv1\xa2\x02\x03COX\xaa\x02\x19Commandcenter.Operator.V1\xca\x02\x19Commandcenter\\Operator\\V1\xe2\x02%Commandcenter\\Operator\\V1\\GPBMetadata\xea\x02\x1bCommandcenter::Operator::V1b\x06proto3"
 
@@ -1962,7 +2097,7 @@ func file_commandcenter_operator_v1_config_proto_rawDescGZIP() []byte {
 	return file_commandcenter_operator_v1_config_proto_rawDescData
 }
 
-var file_commandcenter_operator_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_commandcenter_operator_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_commandcenter_operator_v1_config_proto_goTypes = []any{
 	(*ListConfigAgentsRequest)(nil),        // 0: commandcenter.operator.v1.ListConfigAgentsRequest
 	(*ListConfigAgentsResponse)(nil),       // 1: commandcenter.operator.v1.ListConfigAgentsResponse
@@ -1989,34 +2124,36 @@ var file_commandcenter_operator_v1_config_proto_goTypes = []any{
 	(*ListServersResponse)(nil),            // 22: commandcenter.operator.v1.ListServersResponse
 	(*CreateServerRequest)(nil),            // 23: commandcenter.operator.v1.CreateServerRequest
 	(*GetServerRequest)(nil),               // 24: commandcenter.operator.v1.GetServerRequest
-	(*UpdateServerRequest)(nil),            // 25: commandcenter.operator.v1.UpdateServerRequest
-	(*ListOfflineLogRequest)(nil),          // 26: commandcenter.operator.v1.ListOfflineLogRequest
-	(*ListOfflineLogResponse)(nil),         // 27: commandcenter.operator.v1.ListOfflineLogResponse
-	(v1.RegistrationState)(0),              // 28: commandcenter.registry.v1.RegistrationState
-	(v1.Transport)(0),                      // 29: commandcenter.registry.v1.Transport
-	(*v1.Agent)(nil),                       // 30: commandcenter.registry.v1.Agent
-	(*v1.HttpVerification)(nil),            // 31: commandcenter.registry.v1.HttpVerification
-	(*v1.UrlProposal)(nil),                 // 32: commandcenter.registry.v1.UrlProposal
-	(*v1.Server)(nil),                      // 33: commandcenter.registry.v1.Server
-	(*timestamppb.Timestamp)(nil),          // 34: google.protobuf.Timestamp
-	(*v11.OfflineLogEntry)(nil),            // 35: commandcenter.availability.v1.OfflineLogEntry
+	(*GetServerByKeyRequest)(nil),          // 25: commandcenter.operator.v1.GetServerByKeyRequest
+	(*UpdateServerRequest)(nil),            // 26: commandcenter.operator.v1.UpdateServerRequest
+	(*UpdateServerByKeyRequest)(nil),       // 27: commandcenter.operator.v1.UpdateServerByKeyRequest
+	(*ListOfflineLogRequest)(nil),          // 28: commandcenter.operator.v1.ListOfflineLogRequest
+	(*ListOfflineLogResponse)(nil),         // 29: commandcenter.operator.v1.ListOfflineLogResponse
+	(v1.RegistrationState)(0),              // 30: commandcenter.registry.v1.RegistrationState
+	(v1.Transport)(0),                      // 31: commandcenter.registry.v1.Transport
+	(*v1.Agent)(nil),                       // 32: commandcenter.registry.v1.Agent
+	(*v1.HttpVerification)(nil),            // 33: commandcenter.registry.v1.HttpVerification
+	(*v1.UrlProposal)(nil),                 // 34: commandcenter.registry.v1.UrlProposal
+	(*v1.Server)(nil),                      // 35: commandcenter.registry.v1.Server
+	(*timestamppb.Timestamp)(nil),          // 36: google.protobuf.Timestamp
+	(*v11.OfflineLogEntry)(nil),            // 37: commandcenter.availability.v1.OfflineLogEntry
 }
 var file_commandcenter_operator_v1_config_proto_depIdxs = []int32{
-	28, // 0: commandcenter.operator.v1.ListConfigAgentsRequest.states:type_name -> commandcenter.registry.v1.RegistrationState
-	29, // 1: commandcenter.operator.v1.ListConfigAgentsRequest.transport:type_name -> commandcenter.registry.v1.Transport
-	30, // 2: commandcenter.operator.v1.ListConfigAgentsResponse.agents:type_name -> commandcenter.registry.v1.Agent
+	30, // 0: commandcenter.operator.v1.ListConfigAgentsRequest.states:type_name -> commandcenter.registry.v1.RegistrationState
+	31, // 1: commandcenter.operator.v1.ListConfigAgentsRequest.transport:type_name -> commandcenter.registry.v1.Transport
+	32, // 2: commandcenter.operator.v1.ListConfigAgentsResponse.agents:type_name -> commandcenter.registry.v1.Agent
 	2,  // 3: commandcenter.operator.v1.AddAgentRequest.create_server:type_name -> commandcenter.operator.v1.NewServer
-	30, // 4: commandcenter.operator.v1.AcceptedAgent.agent:type_name -> commandcenter.registry.v1.Agent
+	32, // 4: commandcenter.operator.v1.AcceptedAgent.agent:type_name -> commandcenter.registry.v1.Agent
 	6,  // 5: commandcenter.operator.v1.BatchAcceptAgentsRequest.items:type_name -> commandcenter.operator.v1.BatchAcceptItem
 	8,  // 6: commandcenter.operator.v1.BatchAcceptAgentsResponse.results:type_name -> commandcenter.operator.v1.BatchAcceptResult
-	30, // 7: commandcenter.operator.v1.BatchAcceptResult.agent:type_name -> commandcenter.registry.v1.Agent
+	32, // 7: commandcenter.operator.v1.BatchAcceptResult.agent:type_name -> commandcenter.registry.v1.Agent
 	2,  // 8: commandcenter.operator.v1.AcceptAgentRequest.create_server:type_name -> commandcenter.operator.v1.NewServer
-	31, // 9: commandcenter.operator.v1.VerifyHttpResponse.http_verification:type_name -> commandcenter.registry.v1.HttpVerification
-	32, // 10: commandcenter.operator.v1.ListUrlProposalsResponse.proposals:type_name -> commandcenter.registry.v1.UrlProposal
-	33, // 11: commandcenter.operator.v1.ListServersResponse.servers:type_name -> commandcenter.registry.v1.Server
-	34, // 12: commandcenter.operator.v1.ListOfflineLogRequest.start_at:type_name -> google.protobuf.Timestamp
-	34, // 13: commandcenter.operator.v1.ListOfflineLogRequest.end_at:type_name -> google.protobuf.Timestamp
-	35, // 14: commandcenter.operator.v1.ListOfflineLogResponse.entries:type_name -> commandcenter.availability.v1.OfflineLogEntry
+	33, // 9: commandcenter.operator.v1.VerifyHttpResponse.http_verification:type_name -> commandcenter.registry.v1.HttpVerification
+	34, // 10: commandcenter.operator.v1.ListUrlProposalsResponse.proposals:type_name -> commandcenter.registry.v1.UrlProposal
+	35, // 11: commandcenter.operator.v1.ListServersResponse.servers:type_name -> commandcenter.registry.v1.Server
+	36, // 12: commandcenter.operator.v1.ListOfflineLogRequest.start_at:type_name -> google.protobuf.Timestamp
+	36, // 13: commandcenter.operator.v1.ListOfflineLogRequest.end_at:type_name -> google.protobuf.Timestamp
+	37, // 14: commandcenter.operator.v1.ListOfflineLogResponse.entries:type_name -> commandcenter.availability.v1.OfflineLogEntry
 	0,  // 15: commandcenter.operator.v1.AgentConfig.ListAgents:input_type -> commandcenter.operator.v1.ListConfigAgentsRequest
 	3,  // 16: commandcenter.operator.v1.AgentConfig.AddAgent:input_type -> commandcenter.operator.v1.AddAgentRequest
 	5,  // 17: commandcenter.operator.v1.AgentConfig.BatchAcceptAgents:input_type -> commandcenter.operator.v1.BatchAcceptAgentsRequest
@@ -2032,27 +2169,31 @@ var file_commandcenter_operator_v1_config_proto_depIdxs = []int32{
 	21, // 27: commandcenter.operator.v1.ServerConfig.ListServers:input_type -> commandcenter.operator.v1.ListServersRequest
 	23, // 28: commandcenter.operator.v1.ServerConfig.CreateServer:input_type -> commandcenter.operator.v1.CreateServerRequest
 	24, // 29: commandcenter.operator.v1.ServerConfig.GetServer:input_type -> commandcenter.operator.v1.GetServerRequest
-	25, // 30: commandcenter.operator.v1.ServerConfig.UpdateServer:input_type -> commandcenter.operator.v1.UpdateServerRequest
-	26, // 31: commandcenter.operator.v1.ServerConfig.ListOfflineLog:input_type -> commandcenter.operator.v1.ListOfflineLogRequest
-	1,  // 32: commandcenter.operator.v1.AgentConfig.ListAgents:output_type -> commandcenter.operator.v1.ListConfigAgentsResponse
-	4,  // 33: commandcenter.operator.v1.AgentConfig.AddAgent:output_type -> commandcenter.operator.v1.AcceptedAgent
-	7,  // 34: commandcenter.operator.v1.AgentConfig.BatchAcceptAgents:output_type -> commandcenter.operator.v1.BatchAcceptAgentsResponse
-	30, // 35: commandcenter.operator.v1.AgentConfig.GetAgent:output_type -> commandcenter.registry.v1.Agent
-	30, // 36: commandcenter.operator.v1.AgentConfig.UpdateAgent:output_type -> commandcenter.registry.v1.Agent
-	12, // 37: commandcenter.operator.v1.AgentConfig.RemoveAgent:output_type -> commandcenter.operator.v1.RemoveAgentResponse
-	4,  // 38: commandcenter.operator.v1.AgentConfig.AcceptAgent:output_type -> commandcenter.operator.v1.AcceptedAgent
-	30, // 39: commandcenter.operator.v1.AgentConfig.RejectAgent:output_type -> commandcenter.registry.v1.Agent
-	30, // 40: commandcenter.operator.v1.AgentConfig.ResolveIdentityConflict:output_type -> commandcenter.registry.v1.Agent
-	30, // 41: commandcenter.operator.v1.AgentConfig.ResetToken:output_type -> commandcenter.registry.v1.Agent
-	18, // 42: commandcenter.operator.v1.AgentConfig.VerifyHttp:output_type -> commandcenter.operator.v1.VerifyHttpResponse
-	20, // 43: commandcenter.operator.v1.AgentConfig.ListUrlProposals:output_type -> commandcenter.operator.v1.ListUrlProposalsResponse
-	22, // 44: commandcenter.operator.v1.ServerConfig.ListServers:output_type -> commandcenter.operator.v1.ListServersResponse
-	33, // 45: commandcenter.operator.v1.ServerConfig.CreateServer:output_type -> commandcenter.registry.v1.Server
-	33, // 46: commandcenter.operator.v1.ServerConfig.GetServer:output_type -> commandcenter.registry.v1.Server
-	33, // 47: commandcenter.operator.v1.ServerConfig.UpdateServer:output_type -> commandcenter.registry.v1.Server
-	27, // 48: commandcenter.operator.v1.ServerConfig.ListOfflineLog:output_type -> commandcenter.operator.v1.ListOfflineLogResponse
-	32, // [32:49] is the sub-list for method output_type
-	15, // [15:32] is the sub-list for method input_type
+	26, // 30: commandcenter.operator.v1.ServerConfig.UpdateServer:input_type -> commandcenter.operator.v1.UpdateServerRequest
+	25, // 31: commandcenter.operator.v1.ServerConfig.GetServerByKey:input_type -> commandcenter.operator.v1.GetServerByKeyRequest
+	27, // 32: commandcenter.operator.v1.ServerConfig.UpdateServerByKey:input_type -> commandcenter.operator.v1.UpdateServerByKeyRequest
+	28, // 33: commandcenter.operator.v1.ServerConfig.ListOfflineLog:input_type -> commandcenter.operator.v1.ListOfflineLogRequest
+	1,  // 34: commandcenter.operator.v1.AgentConfig.ListAgents:output_type -> commandcenter.operator.v1.ListConfigAgentsResponse
+	4,  // 35: commandcenter.operator.v1.AgentConfig.AddAgent:output_type -> commandcenter.operator.v1.AcceptedAgent
+	7,  // 36: commandcenter.operator.v1.AgentConfig.BatchAcceptAgents:output_type -> commandcenter.operator.v1.BatchAcceptAgentsResponse
+	32, // 37: commandcenter.operator.v1.AgentConfig.GetAgent:output_type -> commandcenter.registry.v1.Agent
+	32, // 38: commandcenter.operator.v1.AgentConfig.UpdateAgent:output_type -> commandcenter.registry.v1.Agent
+	12, // 39: commandcenter.operator.v1.AgentConfig.RemoveAgent:output_type -> commandcenter.operator.v1.RemoveAgentResponse
+	4,  // 40: commandcenter.operator.v1.AgentConfig.AcceptAgent:output_type -> commandcenter.operator.v1.AcceptedAgent
+	32, // 41: commandcenter.operator.v1.AgentConfig.RejectAgent:output_type -> commandcenter.registry.v1.Agent
+	32, // 42: commandcenter.operator.v1.AgentConfig.ResolveIdentityConflict:output_type -> commandcenter.registry.v1.Agent
+	32, // 43: commandcenter.operator.v1.AgentConfig.ResetToken:output_type -> commandcenter.registry.v1.Agent
+	18, // 44: commandcenter.operator.v1.AgentConfig.VerifyHttp:output_type -> commandcenter.operator.v1.VerifyHttpResponse
+	20, // 45: commandcenter.operator.v1.AgentConfig.ListUrlProposals:output_type -> commandcenter.operator.v1.ListUrlProposalsResponse
+	22, // 46: commandcenter.operator.v1.ServerConfig.ListServers:output_type -> commandcenter.operator.v1.ListServersResponse
+	35, // 47: commandcenter.operator.v1.ServerConfig.CreateServer:output_type -> commandcenter.registry.v1.Server
+	35, // 48: commandcenter.operator.v1.ServerConfig.GetServer:output_type -> commandcenter.registry.v1.Server
+	35, // 49: commandcenter.operator.v1.ServerConfig.UpdateServer:output_type -> commandcenter.registry.v1.Server
+	35, // 50: commandcenter.operator.v1.ServerConfig.GetServerByKey:output_type -> commandcenter.registry.v1.Server
+	35, // 51: commandcenter.operator.v1.ServerConfig.UpdateServerByKey:output_type -> commandcenter.registry.v1.Server
+	29, // 52: commandcenter.operator.v1.ServerConfig.ListOfflineLog:output_type -> commandcenter.operator.v1.ListOfflineLogResponse
+	34, // [34:53] is the sub-list for method output_type
+	15, // [15:34] is the sub-list for method input_type
 	15, // [15:15] is the sub-list for extension type_name
 	15, // [15:15] is the sub-list for extension extendee
 	0,  // [0:15] is the sub-list for field type_name
@@ -2068,14 +2209,15 @@ func file_commandcenter_operator_v1_config_proto_init() {
 	file_commandcenter_operator_v1_config_proto_msgTypes[10].OneofWrappers = []any{}
 	file_commandcenter_operator_v1_config_proto_msgTypes[21].OneofWrappers = []any{}
 	file_commandcenter_operator_v1_config_proto_msgTypes[23].OneofWrappers = []any{}
-	file_commandcenter_operator_v1_config_proto_msgTypes[25].OneofWrappers = []any{}
+	file_commandcenter_operator_v1_config_proto_msgTypes[26].OneofWrappers = []any{}
+	file_commandcenter_operator_v1_config_proto_msgTypes[27].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandcenter_operator_v1_config_proto_rawDesc), len(file_commandcenter_operator_v1_config_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -568,11 +568,13 @@ var AgentConfig_ServiceDesc = grpc.ServiceDesc{
 }
 
 const (
-	ServerConfig_ListServers_FullMethodName    = "/commandcenter.operator.v1.ServerConfig/ListServers"
-	ServerConfig_CreateServer_FullMethodName   = "/commandcenter.operator.v1.ServerConfig/CreateServer"
-	ServerConfig_GetServer_FullMethodName      = "/commandcenter.operator.v1.ServerConfig/GetServer"
-	ServerConfig_UpdateServer_FullMethodName   = "/commandcenter.operator.v1.ServerConfig/UpdateServer"
-	ServerConfig_ListOfflineLog_FullMethodName = "/commandcenter.operator.v1.ServerConfig/ListOfflineLog"
+	ServerConfig_ListServers_FullMethodName       = "/commandcenter.operator.v1.ServerConfig/ListServers"
+	ServerConfig_CreateServer_FullMethodName      = "/commandcenter.operator.v1.ServerConfig/CreateServer"
+	ServerConfig_GetServer_FullMethodName         = "/commandcenter.operator.v1.ServerConfig/GetServer"
+	ServerConfig_UpdateServer_FullMethodName      = "/commandcenter.operator.v1.ServerConfig/UpdateServer"
+	ServerConfig_GetServerByKey_FullMethodName    = "/commandcenter.operator.v1.ServerConfig/GetServerByKey"
+	ServerConfig_UpdateServerByKey_FullMethodName = "/commandcenter.operator.v1.ServerConfig/UpdateServerByKey"
+	ServerConfig_ListOfflineLog_FullMethodName    = "/commandcenter.operator.v1.ServerConfig/ListOfflineLog"
 )
 
 // ServerConfigClient is the client API for ServerConfig service.
@@ -589,6 +591,11 @@ type ServerConfigClient interface {
 	GetServer(ctx context.Context, in *GetServerRequest, opts ...grpc.CallOption) (*v1.Server, error)
 	// UpdateServer changes Name, Url, Type or Active; a linked server's Name in case only.
 	UpdateServer(ctx context.Context, in *UpdateServerRequest, opts ...grpc.CallOption) (*v1.Server, error)
+	// GetServerByKey shows one server by its ServerKey: one of several of one name, which SERVER_AMBIGUOUS tells of.
+	GetServerByKey(ctx context.Context, in *GetServerByKeyRequest, opts ...grpc.CallOption) (*v1.Server, error)
+	// UpdateServerByKey changes one server by its ServerKey, as UpdateServer does by name. Renaming all but one of several of one name ends
+	// their being ambiguous.
+	UpdateServerByKey(ctx context.Context, in *UpdateServerByKeyRequest, opts ...grpc.CallOption) (*v1.Server, error)
 	// ListOfflineLog reads a server's offline log, newest first.
 	ListOfflineLog(ctx context.Context, in *ListOfflineLogRequest, opts ...grpc.CallOption) (*ListOfflineLogResponse, error)
 }
@@ -641,6 +648,26 @@ func (c *serverConfigClient) UpdateServer(ctx context.Context, in *UpdateServerR
 	return out, nil
 }
 
+func (c *serverConfigClient) GetServerByKey(ctx context.Context, in *GetServerByKeyRequest, opts ...grpc.CallOption) (*v1.Server, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.Server)
+	err := c.cc.Invoke(ctx, ServerConfig_GetServerByKey_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *serverConfigClient) UpdateServerByKey(ctx context.Context, in *UpdateServerByKeyRequest, opts ...grpc.CallOption) (*v1.Server, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.Server)
+	err := c.cc.Invoke(ctx, ServerConfig_UpdateServerByKey_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *serverConfigClient) ListOfflineLog(ctx context.Context, in *ListOfflineLogRequest, opts ...grpc.CallOption) (*ListOfflineLogResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListOfflineLogResponse)
@@ -665,6 +692,11 @@ type ServerConfigServer interface {
 	GetServer(context.Context, *GetServerRequest) (*v1.Server, error)
 	// UpdateServer changes Name, Url, Type or Active; a linked server's Name in case only.
 	UpdateServer(context.Context, *UpdateServerRequest) (*v1.Server, error)
+	// GetServerByKey shows one server by its ServerKey: one of several of one name, which SERVER_AMBIGUOUS tells of.
+	GetServerByKey(context.Context, *GetServerByKeyRequest) (*v1.Server, error)
+	// UpdateServerByKey changes one server by its ServerKey, as UpdateServer does by name. Renaming all but one of several of one name ends
+	// their being ambiguous.
+	UpdateServerByKey(context.Context, *UpdateServerByKeyRequest) (*v1.Server, error)
 	// ListOfflineLog reads a server's offline log, newest first.
 	ListOfflineLog(context.Context, *ListOfflineLogRequest) (*ListOfflineLogResponse, error)
 	mustEmbedUnimplementedServerConfigServer()
@@ -688,6 +720,12 @@ func (UnimplementedServerConfigServer) GetServer(context.Context, *GetServerRequ
 }
 func (UnimplementedServerConfigServer) UpdateServer(context.Context, *UpdateServerRequest) (*v1.Server, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdateServer not implemented")
+}
+func (UnimplementedServerConfigServer) GetServerByKey(context.Context, *GetServerByKeyRequest) (*v1.Server, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetServerByKey not implemented")
+}
+func (UnimplementedServerConfigServer) UpdateServerByKey(context.Context, *UpdateServerByKeyRequest) (*v1.Server, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateServerByKey not implemented")
 }
 func (UnimplementedServerConfigServer) ListOfflineLog(context.Context, *ListOfflineLogRequest) (*ListOfflineLogResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListOfflineLog not implemented")
@@ -785,6 +823,42 @@ func _ServerConfig_UpdateServer_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ServerConfig_GetServerByKey_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetServerByKeyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ServerConfigServer).GetServerByKey(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ServerConfig_GetServerByKey_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ServerConfigServer).GetServerByKey(ctx, req.(*GetServerByKeyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ServerConfig_UpdateServerByKey_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateServerByKeyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ServerConfigServer).UpdateServerByKey(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ServerConfig_UpdateServerByKey_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ServerConfigServer).UpdateServerByKey(ctx, req.(*UpdateServerByKeyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ServerConfig_ListOfflineLog_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListOfflineLogRequest)
 	if err := dec(in); err != nil {
@@ -825,6 +899,14 @@ var ServerConfig_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "UpdateServer",
 			Handler:    _ServerConfig_UpdateServer_Handler,
+		},
+		{
+			MethodName: "GetServerByKey",
+			Handler:    _ServerConfig_GetServerByKey_Handler,
+		},
+		{
+			MethodName: "UpdateServerByKey",
+			Handler:    _ServerConfig_UpdateServerByKey_Handler,
 		},
 		{
 			MethodName: "ListOfflineLog",

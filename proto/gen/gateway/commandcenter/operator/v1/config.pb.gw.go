@@ -840,8 +840,6 @@ func local_request_ServerConfig_CreateServer_0(ctx context.Context, marshaler ru
 	return msg, metadata, err
 }
 
-var filter_ServerConfig_GetServer_0 = &utilities.DoubleArray{Encoding: map[string]int{"server": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
-
 func request_ServerConfig_GetServer_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.ServerConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq extOperatorv1.GetServerRequest
@@ -855,12 +853,6 @@ func request_ServerConfig_GetServer_0(ctx context.Context, marshaler runtime.Mar
 	protoReq.Server, err = runtime.String(val)
 	if err != nil {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "server", err)
-	}
-	if err := req.ParseForm(); err != nil {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
-	}
-	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_ServerConfig_GetServer_0); err != nil {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
 	}
 	if req.Body != nil {
 		_, _ = io.Copy(io.Discard, req.Body)
@@ -882,65 +874,6 @@ func local_request_ServerConfig_GetServer_0(ctx context.Context, marshaler runti
 	protoReq.Server, err = runtime.String(val)
 	if err != nil {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "server", err)
-	}
-	if err := req.ParseForm(); err != nil {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
-	}
-	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_ServerConfig_GetServer_0); err != nil {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
-	}
-	msg, err := server.GetServer(ctx, &protoReq)
-	return msg, metadata, err
-}
-
-var filter_ServerConfig_GetServer_1 = &utilities.DoubleArray{Encoding: map[string]int{"server_key": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
-
-func request_ServerConfig_GetServer_1(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.ServerConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
-	var (
-		protoReq extOperatorv1.GetServerRequest
-		metadata runtime.ServerMetadata
-		err      error
-	)
-	val, ok := pathParams["server_key"]
-	if !ok {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "server_key")
-	}
-	protoReq.ServerKey, err = runtime.Int64(val)
-	if err != nil {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "server_key", err)
-	}
-	if err := req.ParseForm(); err != nil {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
-	}
-	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_ServerConfig_GetServer_1); err != nil {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
-	}
-	if req.Body != nil {
-		_, _ = io.Copy(io.Discard, req.Body)
-	}
-	msg, err := client.GetServer(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
-	return msg, metadata, err
-}
-
-func local_request_ServerConfig_GetServer_1(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.ServerConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
-	var (
-		protoReq extOperatorv1.GetServerRequest
-		metadata runtime.ServerMetadata
-		err      error
-	)
-	val, ok := pathParams["server_key"]
-	if !ok {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "server_key")
-	}
-	protoReq.ServerKey, err = runtime.Int64(val)
-	if err != nil {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "server_key", err)
-	}
-	if err := req.ParseForm(); err != nil {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
-	}
-	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_ServerConfig_GetServer_1); err != nil {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
 	}
 	msg, err := server.GetServer(ctx, &protoReq)
 	return msg, metadata, err
@@ -991,48 +924,87 @@ func local_request_ServerConfig_UpdateServer_0(ctx context.Context, marshaler ru
 	return msg, metadata, err
 }
 
-func request_ServerConfig_UpdateServer_1(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.ServerConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func request_ServerConfig_GetServerByKey_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.ServerConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq extOperatorv1.UpdateServerRequest
+		protoReq extOperatorv1.GetServerByKeyRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
-	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
-	}
-	val, ok := pathParams["server_key"]
+	val, ok := pathParams["key"]
 	if !ok {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "server_key")
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "key")
 	}
-	protoReq.ServerKey, err = runtime.Int64(val)
+	protoReq.Key, err = runtime.Int64(val)
 	if err != nil {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "server_key", err)
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "key", err)
 	}
 	if req.Body != nil {
 		_, _ = io.Copy(io.Discard, req.Body)
 	}
-	msg, err := client.UpdateServer(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	msg, err := client.GetServerByKey(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
 	return msg, metadata, err
 }
 
-func local_request_ServerConfig_UpdateServer_1(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.ServerConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+func local_request_ServerConfig_GetServerByKey_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.ServerConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
-		protoReq extOperatorv1.UpdateServerRequest
+		protoReq extOperatorv1.GetServerByKeyRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	val, ok := pathParams["key"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "key")
+	}
+	protoReq.Key, err = runtime.Int64(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "key", err)
+	}
+	msg, err := server.GetServerByKey(ctx, &protoReq)
+	return msg, metadata, err
+}
+
+func request_ServerConfig_UpdateServerByKey_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.ServerConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extOperatorv1.UpdateServerByKeyRequest
 		metadata runtime.ServerMetadata
 		err      error
 	)
 	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
 	}
-	val, ok := pathParams["server_key"]
+	val, ok := pathParams["key"]
 	if !ok {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "server_key")
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "key")
 	}
-	protoReq.ServerKey, err = runtime.Int64(val)
+	protoReq.Key, err = runtime.Int64(val)
 	if err != nil {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "server_key", err)
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "key", err)
 	}
-	msg, err := server.UpdateServer(ctx, &protoReq)
+	if req.Body != nil {
+		_, _ = io.Copy(io.Discard, req.Body)
+	}
+	msg, err := client.UpdateServerByKey(ctx, &protoReq, grpc.Header(&metadata.HeaderMD), grpc.Trailer(&metadata.TrailerMD))
+	return msg, metadata, err
+}
+
+func local_request_ServerConfig_UpdateServerByKey_0(ctx context.Context, marshaler runtime.Marshaler, server extOperatorv1.ServerConfigServer, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
+	var (
+		protoReq extOperatorv1.UpdateServerByKeyRequest
+		metadata runtime.ServerMetadata
+		err      error
+	)
+	if err := marshaler.NewDecoder(req.Body).Decode(&protoReq); err != nil && !errors.Is(err, io.EOF) {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	val, ok := pathParams["key"]
+	if !ok {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "key")
+	}
+	protoReq.Key, err = runtime.Int64(val)
+	if err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "key", err)
+	}
+	msg, err := server.UpdateServerByKey(ctx, &protoReq)
 	return msg, metadata, err
 }
 
@@ -1525,26 +1497,6 @@ func RegisterServerConfigHandlerServer(ctx context.Context, mux *runtime.ServeMu
 		}
 		forward_ServerConfig_GetServer_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
-	mux.Handle(http.MethodGet, pattern_ServerConfig_GetServer_1, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
-		ctx, cancel := context.WithCancel(req.Context())
-		defer cancel()
-		var stream runtime.ServerTransportStream
-		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
-		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/commandcenter.operator.v1.ServerConfig/GetServer", runtime.WithHTTPPathPattern("/api/config/server-keys/{server_key}"))
-		if err != nil {
-			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
-			return
-		}
-		resp, md, err := local_request_ServerConfig_GetServer_1(annotatedContext, inboundMarshaler, server, req, pathParams)
-		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
-		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
-		if err != nil {
-			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
-			return
-		}
-		forward_ServerConfig_GetServer_1(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
-	})
 	mux.Handle(http.MethodPatch, pattern_ServerConfig_UpdateServer_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -1565,25 +1517,45 @@ func RegisterServerConfigHandlerServer(ctx context.Context, mux *runtime.ServeMu
 		}
 		forward_ServerConfig_UpdateServer_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
-	mux.Handle(http.MethodPatch, pattern_ServerConfig_UpdateServer_1, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+	mux.Handle(http.MethodGet, pattern_ServerConfig_GetServerByKey_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
 		var stream runtime.ServerTransportStream
 		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/commandcenter.operator.v1.ServerConfig/UpdateServer", runtime.WithHTTPPathPattern("/api/config/server-keys/{server_key}"))
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/commandcenter.operator.v1.ServerConfig/GetServerByKey", runtime.WithHTTPPathPattern("/api/config/server-keys/{key}"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		resp, md, err := local_request_ServerConfig_UpdateServer_1(annotatedContext, inboundMarshaler, server, req, pathParams)
+		resp, md, err := local_request_ServerConfig_GetServerByKey_0(annotatedContext, inboundMarshaler, server, req, pathParams)
 		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
 		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
 		if err != nil {
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_ServerConfig_UpdateServer_1(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+		forward_ServerConfig_GetServerByKey_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodPatch, pattern_ServerConfig_UpdateServerByKey_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		var stream runtime.ServerTransportStream
+		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/commandcenter.operator.v1.ServerConfig/UpdateServerByKey", runtime.WithHTTPPathPattern("/api/config/server-keys/{key}"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := local_request_ServerConfig_UpdateServerByKey_0(annotatedContext, inboundMarshaler, server, req, pathParams)
+		md.HeaderMD, md.TrailerMD = metadata.Join(md.HeaderMD, stream.Header()), metadata.Join(md.TrailerMD, stream.Trailer())
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_ServerConfig_UpdateServerByKey_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodGet, pattern_ServerConfig_ListOfflineLog_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -2083,23 +2055,6 @@ func RegisterServerConfigHandlerClient(ctx context.Context, mux *runtime.ServeMu
 		}
 		forward_ServerConfig_GetServer_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
-	mux.Handle(http.MethodGet, pattern_ServerConfig_GetServer_1, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
-		ctx, cancel := context.WithCancel(req.Context())
-		defer cancel()
-		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/commandcenter.operator.v1.ServerConfig/GetServer", runtime.WithHTTPPathPattern("/api/config/server-keys/{server_key}"))
-		if err != nil {
-			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
-			return
-		}
-		resp, md, err := request_ServerConfig_GetServer_1(annotatedContext, inboundMarshaler, client, req, pathParams)
-		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
-		if err != nil {
-			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
-			return
-		}
-		forward_ServerConfig_GetServer_1(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
-	})
 	mux.Handle(http.MethodPatch, pattern_ServerConfig_UpdateServer_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
@@ -2117,22 +2072,39 @@ func RegisterServerConfigHandlerClient(ctx context.Context, mux *runtime.ServeMu
 		}
 		forward_ServerConfig_UpdateServer_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
-	mux.Handle(http.MethodPatch, pattern_ServerConfig_UpdateServer_1, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+	mux.Handle(http.MethodGet, pattern_ServerConfig_GetServerByKey_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/commandcenter.operator.v1.ServerConfig/UpdateServer", runtime.WithHTTPPathPattern("/api/config/server-keys/{server_key}"))
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/commandcenter.operator.v1.ServerConfig/GetServerByKey", runtime.WithHTTPPathPattern("/api/config/server-keys/{key}"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		resp, md, err := request_ServerConfig_UpdateServer_1(annotatedContext, inboundMarshaler, client, req, pathParams)
+		resp, md, err := request_ServerConfig_GetServerByKey_0(annotatedContext, inboundMarshaler, client, req, pathParams)
 		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
 		if err != nil {
 			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
 			return
 		}
-		forward_ServerConfig_UpdateServer_1(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+		forward_ServerConfig_GetServerByKey_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
+	})
+	mux.Handle(http.MethodPatch, pattern_ServerConfig_UpdateServerByKey_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
+		ctx, cancel := context.WithCancel(req.Context())
+		defer cancel()
+		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/commandcenter.operator.v1.ServerConfig/UpdateServerByKey", runtime.WithHTTPPathPattern("/api/config/server-keys/{key}"))
+		if err != nil {
+			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		resp, md, err := request_ServerConfig_UpdateServerByKey_0(annotatedContext, inboundMarshaler, client, req, pathParams)
+		annotatedContext = runtime.NewServerMetadataContext(annotatedContext, md)
+		if err != nil {
+			runtime.HTTPError(annotatedContext, mux, outboundMarshaler, w, req, err)
+			return
+		}
+		forward_ServerConfig_UpdateServerByKey_0(annotatedContext, mux, outboundMarshaler, w, req, resp, mux.GetForwardResponseOptions()...)
 	})
 	mux.Handle(http.MethodGet, pattern_ServerConfig_ListOfflineLog_0, func(w http.ResponseWriter, req *http.Request, pathParams map[string]string) {
 		ctx, cancel := context.WithCancel(req.Context())
@@ -2155,21 +2127,21 @@ func RegisterServerConfigHandlerClient(ctx context.Context, mux *runtime.ServeMu
 }
 
 var (
-	pattern_ServerConfig_ListServers_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"api", "config", "servers"}, ""))
-	pattern_ServerConfig_CreateServer_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"api", "config", "servers"}, ""))
-	pattern_ServerConfig_GetServer_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "config", "servers", "server"}, ""))
-	pattern_ServerConfig_GetServer_1      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "config", "server-keys", "server_key"}, ""))
-	pattern_ServerConfig_UpdateServer_0   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "config", "servers", "server"}, ""))
-	pattern_ServerConfig_UpdateServer_1   = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "config", "server-keys", "server_key"}, ""))
-	pattern_ServerConfig_ListOfflineLog_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "config", "servers", "server", "offline-log"}, ""))
+	pattern_ServerConfig_ListServers_0       = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"api", "config", "servers"}, ""))
+	pattern_ServerConfig_CreateServer_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2}, []string{"api", "config", "servers"}, ""))
+	pattern_ServerConfig_GetServer_0         = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "config", "servers", "server"}, ""))
+	pattern_ServerConfig_UpdateServer_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "config", "servers", "server"}, ""))
+	pattern_ServerConfig_GetServerByKey_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "config", "server-keys", "key"}, ""))
+	pattern_ServerConfig_UpdateServerByKey_0 = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3}, []string{"api", "config", "server-keys", "key"}, ""))
+	pattern_ServerConfig_ListOfflineLog_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 2, 2, 1, 0, 4, 1, 5, 3, 2, 4}, []string{"api", "config", "servers", "server", "offline-log"}, ""))
 )
 
 var (
-	forward_ServerConfig_ListServers_0    = runtime.ForwardResponseMessage
-	forward_ServerConfig_CreateServer_0   = runtime.ForwardResponseMessage
-	forward_ServerConfig_GetServer_0      = runtime.ForwardResponseMessage
-	forward_ServerConfig_GetServer_1      = runtime.ForwardResponseMessage
-	forward_ServerConfig_UpdateServer_0   = runtime.ForwardResponseMessage
-	forward_ServerConfig_UpdateServer_1   = runtime.ForwardResponseMessage
-	forward_ServerConfig_ListOfflineLog_0 = runtime.ForwardResponseMessage
+	forward_ServerConfig_ListServers_0       = runtime.ForwardResponseMessage
+	forward_ServerConfig_CreateServer_0      = runtime.ForwardResponseMessage
+	forward_ServerConfig_GetServer_0         = runtime.ForwardResponseMessage
+	forward_ServerConfig_UpdateServer_0      = runtime.ForwardResponseMessage
+	forward_ServerConfig_GetServerByKey_0    = runtime.ForwardResponseMessage
+	forward_ServerConfig_UpdateServerByKey_0 = runtime.ForwardResponseMessage
+	forward_ServerConfig_ListOfflineLog_0    = runtime.ForwardResponseMessage
 )
