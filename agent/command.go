@@ -147,7 +147,11 @@ func (e *executor) answer(caller context.Context, t *ticket) *agentv1.CommandRes
 	}
 	defer release()
 	result := e.run(t.cmd, t.op)
-	e.finish(t, result)
+	if result.GetOutcome() == agentv1.Outcome_OUTCOME_REFUSED {
+		e.forget(t, result)
+	} else {
+		e.finish(t, result)
+	}
 	return result
 }
 
@@ -228,9 +232,7 @@ func (e *executor) takeSlot(t *ticket) *refusal {
 		select { // a slot that is free counts, however little patience there was
 		case e.slot <- struct{}{}:
 		default:
-			if r := t.expired(); r != nil {
-				return r
-			}
+			// Also where the time to start ended meanwhile: what kept this one from starting is the other.
 			return refuse(agentv1.RefusalReason_REFUSAL_REASON_BUSY, "another write has been running for %s since this one arrived",
 				time.Since(t.receivedAt).Round(time.Millisecond))
 		}
@@ -261,12 +263,16 @@ func (e *executor) run(cmd *agentv1.Command, op operation) *agentv1.CommandResul
 	result.StartedAt, result.FinishedAt = timestamppb.New(startedAt), timestamppb.New(finishedAt)
 	result.Duration = durationpb.New(finishedAt.Sub(startedAt))
 	var notFound *host.NotFoundError
+	var state *host.StateError
+	changed := len(result.GetChanges().GetChanges()) > 0
 	switch {
 	case err == nil:
 		result.Outcome = agentv1.Outcome_OUTCOME_SUCCEEDED
 		return result
-	case errors.As(err, &notFound) && len(result.GetChanges().GetChanges()) == 0:
+	case errors.As(err, &notFound) && !changed:
 		result.Outcome = agentv1.Outcome_OUTCOME_NOT_FOUND
+	case errors.As(err, &state) && !changed && op.write():
+		return e.refused(cmd, refuse(agentv1.RefusalReason_REFUSAL_REASON_HOST_STATE, "%s: %s", state.Subject, state.Detail))
 	default:
 		result.Outcome = agentv1.Outcome_OUTCOME_FAILED
 	}

@@ -354,7 +354,7 @@ func TestWritesOfBothTransportsRunOneAtATimeAndReadsBesideThem(t *testing.T) {
 	result, _ := post(t, a, jsonEncoding, command())
 	expect(t, result, succeeded, noReason)
 	result, _ = post(t, a, jsonEncoding, command(startService("Spooler"), budget(50*time.Millisecond)))
-	expect(t, result, overdue, noReason)
+	expect(t, result, refused, busy)
 	result, _ = post(t, a, jsonEncoding, command(startService("Spooler")))
 	expect(t, result, refused, busy)
 	g.send(command(startService("Spooler")), "BM-1", jsonEncoding)

@@ -25,7 +25,8 @@ type Host interface {
 // Services are the Windows services. Names are service names, not display names, compared case-insensitively.
 //
 // The writes return once the service has reached its new state, with what they changed: nothing, if it was there
-// already. An unknown name is a *NotFoundError.
+// already. An unknown name is a *NotFoundError; a service that is in no state for it, such as a disabled one that is to be started or
+// restarted, is a *StateError.
 type Services interface {
 	Services(ctx context.Context) ([]*agentv1.Service, error)
 	StartService(ctx context.Context, name string) ([]*agentv1.Change, error)
@@ -38,7 +39,8 @@ type Services interface {
 	RestartsAgent(name string) bool
 }
 
-// AppPools are the IIS application pools. Names are compared case-insensitively; the rest is as for Services.
+// AppPools are the IIS application pools. Names are compared case-insensitively; the rest is as for Services. Recycling a pool that is not
+// started is a *StateError.
 type AppPools interface {
 	AppPools(ctx context.Context) ([]*agentv1.AppPool, error)
 	StartAppPool(ctx context.Context, name string) ([]*agentv1.Change, error)
@@ -76,6 +78,17 @@ type NotFoundError struct {
 
 func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("there is no %s %q on this host; nothing was done", e.Kind, e.Name)
+}
+
+// StateError says that what a command names is in a state that does not allow it. Nothing was done; once the state is another, the same
+// command may be given again.
+type StateError struct {
+	Subject string // "service W3SVC"
+	Detail  string // the state, and what it does not allow: "it is disabled, so it can't be started"
+}
+
+func (e *StateError) Error() string {
+	return e.Subject + ": " + e.Detail + "; nothing was done"
 }
 
 // FailedError says that the host tried and failed. Errors of other types are reported as failures too.

@@ -143,6 +143,15 @@ func TestI3_ARepeatedKeyRunsTheCommandOnce(t *testing.T) {
 		if status, other := restart("WAS"); status != 409 || other["reason"] != "COMMAND_REFUSED" {
 			t.Errorf("%s: another command under the key: %d %v", agent, status, other)
 		}
+		// What the machine's state does not allow is a conflict, and says what is in the way.
+		for path, text := range map[string]string{
+			"/services/RemoteRegistry/start": "it is disabled", "/services/RemoteRegistry/restart": "it is disabled", "/iis/app-pools/Legacy.Classic/recycle": "it is stopped",
+		} {
+			answer, err := world.Client.Do(t.Context(), http.MethodPost, "/api/agents/"+agent+path, nil, "")
+			if err != nil || answer.Status != http.StatusConflict || answer.Text("reason") != "HOST_STATE" || !strings.Contains(answer.Raw, text) || !strings.Contains(answer.Raw, "nothing was done") {
+				t.Errorf("%s%s: %d %s %v", agent, path, answer.Status, answer.Raw, err)
+			}
+		}
 	}
 }
 

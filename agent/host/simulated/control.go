@@ -97,7 +97,7 @@ func (h *Host) RecycleAppPool(ctx context.Context, name string) ([]*agentv1.Chan
 	isStopped := u != nil && u.phase == stopped
 	h.mu.Unlock()
 	if isStopped {
-		return nil, &host.FailedError{Subject: u.subject(), Detail: "it is stopped, and only a started pool can be recycled; nothing was done"}
+		return nil, &host.StateError{Subject: u.subject(), Detail: "it is stopped, and only a started pool can be recycled"}
 	}
 	return h.through(ctx, h.pools, poolsKind, name, stopped, running)
 }
@@ -109,6 +109,9 @@ func (h *Host) through(ctx context.Context, of []*unit, kind, name string, phase
 	u := find(of, name)
 	if u == nil {
 		return nil, &host.NotFoundError{Kind: kind, Name: name}
+	}
+	if err := h.ready(ctx, u, phases); err != nil {
+		return nil, err
 	}
 	var made []*agentv1.Change
 	for _, to := range phases {

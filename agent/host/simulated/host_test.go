@@ -124,9 +124,6 @@ func TestFailuresOnDemand(t *testing.T) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
-		if second(h.StartService(t.Context(), "RemoteRegistry")) == nil || second(h.RecycleAppPool(t.Context(), "Legacy.Classic")) == nil {
-			t.Error("a disabled service was started, or a stopped pool recycled")
-		}
 	})
 }
 

@@ -3,6 +3,7 @@ package simulated
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/commandcenter/fleet/agent/host"
@@ -69,19 +70,25 @@ func (h *Host) observe(u *unit, now time.Time) {
 	u.phase, u.pid = stopped, 0
 }
 
+// ready waits until the unit is in no pending phase, and says why it then cannot go through the phases. Host.mu is held, but open while it
+// waits.
+func (h *Host) ready(ctx context.Context, u *unit, phases []phase) error {
+	if err := h.settle(ctx, u); err != nil {
+		return &host.StateError{Subject: u.subject(), Detail: fmt.Sprintf("it was still in %s when the time to wait for it ended", u.words())}
+	}
+	if u.startType == agentv1.ServiceStartType_SERVICE_START_TYPE_DISABLED && slices.Contains(phases, running) {
+		return &host.StateError{Subject: u.subject(), Detail: "it is disabled, so it can't be started"}
+	}
+	return nil
+}
+
 // move starts or stops the unit and waits until it is there. Host.mu is held, but open while it waits.
 func (h *Host) move(ctx context.Context, u *unit, to phase) ([]*agentv1.Change, error) {
-	if err := h.settle(ctx, u); err != nil {
-		return nil, err
-	}
 	if u.phase == to {
 		return nil, nil
 	}
 	if err := h.failure(u.subject(), u.name); err != nil {
 		return nil, err
-	}
-	if to == running && u.startType == agentv1.ServiceStartType_SERVICE_START_TYPE_DISABLED {
-		return nil, &host.FailedError{Subject: u.subject(), Detail: "it is disabled, so it can't be started; nothing was done"}
 	}
 	before := u.words()
 	if to == running {

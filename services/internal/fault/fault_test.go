@@ -63,6 +63,7 @@ WATCH_TOO_SLOW         ResourceExhausted  503
 BUSY ResourceExhausted 429 nothing-sent
 DRAINING Unavailable 503
 COMMAND_REFUSED        FailedPrecondition 409
+HOST_STATE             FailedPrecondition 409
 AGENT_FAILED           Internal           502
 INTERNAL               Internal           500
 `

@@ -56,6 +56,7 @@ const (
 	Busy                    Reason = "BUSY"
 	Draining                Reason = "DRAINING"
 	CommandRefused          Reason = "COMMAND_REFUSED"
+	HostState               Reason = "HOST_STATE"
 	AgentFailed             Reason = "AGENT_FAILED"
 	Internal                Reason = "INTERNAL"
 )
@@ -116,6 +117,7 @@ var table = []row{
 	{Busy, codes.ResourceExhausted, http.StatusTooManyRequests, "The control server has too much to do", true},
 	{Draining, codes.Unavailable, http.StatusServiceUnavailable, "The control server takes no agents", false},
 	{CommandRefused, codes.FailedPrecondition, http.StatusConflict, "The agent refused and did nothing", false},
+	{HostState, codes.FailedPrecondition, http.StatusConflict, "The machine's state does not allow it", false},
 	{AgentFailed, codes.Internal, http.StatusBadGateway, "The agent tried and failed", false},
 	{Internal, codes.Internal, http.StatusInternalServerError, "Unexpected error", false},
 }

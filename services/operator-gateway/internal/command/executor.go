@@ -236,8 +236,11 @@ func (r *run) read(answer *agentv1.CommandResult) (Result, error) {
 	case agentv1.Outcome_OUTCOME_EXPIRED:
 		return Result{}, r.fault(fault.CommandRefused, "agent %q got the command too late to start it, and did nothing: %s", name, answer.GetMessage())
 	case agentv1.Outcome_OUTCOME_REFUSED:
-		if answer.GetRefusalReason() == agentv1.RefusalReason_REFUSAL_REASON_ALREADY_BEGUN {
+		switch answer.GetRefusalReason() {
+		case agentv1.RefusalReason_REFUSAL_REASON_ALREADY_BEGUN:
 			return Result{}, r.fault(fault.OutcomeUnknown, "agent %q had begun this command before and does not know how it ended: it may have run", name)
+		case agentv1.RefusalReason_REFUSAL_REASON_HOST_STATE:
+			return Result{}, r.fault(fault.HostState, "agent %q: %s", name, answer.GetMessage())
 		}
 		return Result{}, r.fault(fault.CommandRefused, "agent %q refused and did nothing: %s", name, answer.GetMessage())
 	}

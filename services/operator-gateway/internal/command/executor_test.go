@@ -450,6 +450,7 @@ func TestOutcomesOfAgents(t *testing.T) {
 		{"no such installation", uninstall, &agentv1.CommandResult{Outcome: notFoundThere}, fault.InstallationNotFound},
 		{"busy", restart(), &agentv1.CommandResult{Outcome: refusedIt, RefusalReason: agentv1.RefusalReason_REFUSAL_REASON_BUSY}, fault.CommandRefused},
 		{"begun before", restart(), &agentv1.CommandResult{Outcome: refusedIt, RefusalReason: agentv1.RefusalReason_REFUSAL_REASON_ALREADY_BEGUN}, fault.OutcomeUnknown},
+		{"disabled", restart(), &agentv1.CommandResult{Outcome: refusedIt, RefusalReason: agentv1.RefusalReason_REFUSAL_REASON_HOST_STATE, Message: "it is disabled"}, fault.HostState},
 		{"too late", restart(), &agentv1.CommandResult{Outcome: agentv1.Outcome_OUTCOME_EXPIRED}, fault.CommandRefused},
 		{"no outcome, write", restart(), &agentv1.CommandResult{}, fault.OutcomeUnknown},
 		{"an outcome of a newer agent, write", restart(), &agentv1.CommandResult{Outcome: 99}, fault.OutcomeUnknown},

@@ -56,8 +56,12 @@ func (s *Operations) BatchRun(request *operatorv1.BatchRunRequest, stream grpc.S
 }
 
 func batchOf(ctx context.Context, request *operatorv1.BatchRunRequest) (command.Batch, error) {
+	operation, err := batchOperation(request)
+	if err != nil {
+		return command.Batch{}, err
+	}
 	batch := command.Batch{
-		Operation: batchOperation(request), Agents: request.GetAgents(),
+		Operation: operation, Agents: request.GetAgents(),
 		Parallelism: int(request.GetParallelism()), FailureLimit: int(request.GetFailureLimit()),
 	}
 	if batch.Parallelism == 0 {
@@ -74,31 +78,31 @@ func batchOf(ctx context.Context, request *operatorv1.BatchRunRequest) (command.
 		}
 		seen[key] = true
 	}
-	var err error
 	batch.Operation.CommandId, err = idempotencyKey(ctx)
 	return batch, err
 }
 
-func batchOperation(request *operatorv1.BatchRunRequest) *agentv1.Command {
+func batchOperation(request *operatorv1.BatchRunRequest) (*agentv1.Command, error) {
 	switch asked := request.GetOperation().(type) {
 	case *operatorv1.BatchRunRequest_Uninstall:
-		return &agentv1.Command{Operation: &agentv1.Command_Uninstall{Uninstall: asked.Uninstall}}
+		return &agentv1.Command{Operation: &agentv1.Command_Uninstall{Uninstall: asked.Uninstall}}, nil
 	case *operatorv1.BatchRunRequest_StartService:
-		return &agentv1.Command{Operation: &agentv1.Command_StartService{StartService: asked.StartService}}
+		return &agentv1.Command{Operation: &agentv1.Command_StartService{StartService: asked.StartService}}, nil
 	case *operatorv1.BatchRunRequest_StopService:
-		return &agentv1.Command{Operation: &agentv1.Command_StopService{StopService: asked.StopService}}
+		return &agentv1.Command{Operation: &agentv1.Command_StopService{StopService: asked.StopService}}, nil
 	case *operatorv1.BatchRunRequest_RestartService:
-		return &agentv1.Command{Operation: &agentv1.Command_RestartService{RestartService: asked.RestartService}}
+		return &agentv1.Command{Operation: &agentv1.Command_RestartService{RestartService: asked.RestartService}}, nil
 	case *operatorv1.BatchRunRequest_StartAppPool:
-		return &agentv1.Command{Operation: &agentv1.Command_StartAppPool{StartAppPool: asked.StartAppPool}}
+		return &agentv1.Command{Operation: &agentv1.Command_StartAppPool{StartAppPool: asked.StartAppPool}}, nil
 	case *operatorv1.BatchRunRequest_StopAppPool:
-		return &agentv1.Command{Operation: &agentv1.Command_StopAppPool{StopAppPool: asked.StopAppPool}}
+		return &agentv1.Command{Operation: &agentv1.Command_StopAppPool{StopAppPool: asked.StopAppPool}}, nil
 	case *operatorv1.BatchRunRequest_RecycleAppPool:
-		return &agentv1.Command{Operation: &agentv1.Command_RecycleAppPool{RecycleAppPool: asked.RecycleAppPool}}
+		return &agentv1.Command{Operation: &agentv1.Command_RecycleAppPool{RecycleAppPool: asked.RecycleAppPool}}, nil
 	case *operatorv1.BatchRunRequest_SyncPackages:
-		return &agentv1.Command{Operation: &agentv1.Command_SyncPackages{SyncPackages: asked.SyncPackages}}
+		set, err := wantedPackages(asked.SyncPackages, "/syncPackages")
+		return &agentv1.Command{Operation: &agentv1.Command_SyncPackages{SyncPackages: set}}, err
 	}
-	return &agentv1.Command{} // none is refused before
+	return &agentv1.Command{}, nil // none is refused before
 }
 
 func batchItem(outcome command.BatchOutcome) *operatorv1.BatchRunItem {

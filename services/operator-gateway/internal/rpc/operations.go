@@ -199,5 +199,20 @@ func (s *Operations) ListCertificates(ctx context.Context, request *operatorv1.L
 
 // SyncPackages brings packages to a set.
 func (s *Operations) SyncPackages(ctx context.Context, request *operatorv1.SyncPackagesRequest) (*operatorv1.CommandResponse, error) {
-	return s.do(ctx, request.GetAgent(), &agentv1.Command{Operation: &agentv1.Command_SyncPackages{SyncPackages: &agentv1.SyncPackages{Packages: request.GetPackages()}}})
+	set, err := wantedPackages(&agentv1.SyncPackages{Packages: request.GetPackages(), Wanted: request.GetWanted()}, "")
+	if err != nil {
+		return nil, err
+	}
+	return s.do(ctx, request.GetAgent(), &agentv1.Command{Operation: &agentv1.Command_SyncPackages{SyncPackages: set}})
+}
+
+// wantedPackages is the set as every agent knows it: wanted becomes packages. Prefix leads to the set's fields in the request.
+func wantedPackages(set *agentv1.SyncPackages, prefix string) (*agentv1.SyncPackages, error) {
+	switch {
+	case set.GetWanted() == nil:
+		return set, nil
+	case len(set.GetPackages()) > 0:
+		return nil, fault.Invalid(prefix+"/wanted", "cannot be combined with packages: give one of them")
+	}
+	return &agentv1.SyncPackages{Packages: set.GetWanted().GetPackages()}, nil
 }

@@ -207,6 +207,9 @@ const (
 	RefusalReason_REFUSAL_REASON_ALREADY_BEGUN RefusalReason = 5
 	// The agent can't record what it runs, so it runs nothing.
 	RefusalReason_REFUSAL_REASON_JOURNAL_UNAVAILABLE RefusalReason = 6
+	// What the command names is in a state that does not allow the operation: a disabled service is not started, a stopped pool is not
+	// recycled. The message says what is in the way. Nothing was done, and the same command id may be used again.
+	RefusalReason_REFUSAL_REASON_HOST_STATE RefusalReason = 7
 )
 
 // Enum value maps for RefusalReason.
@@ -219,6 +222,7 @@ var (
 		4: "REFUSAL_REASON_INVALID",
 		5: "REFUSAL_REASON_ALREADY_BEGUN",
 		6: "REFUSAL_REASON_JOURNAL_UNAVAILABLE",
+		7: "REFUSAL_REASON_HOST_STATE",
 	}
 	RefusalReason_value = map[string]int32{
 		"REFUSAL_REASON_UNSPECIFIED":         0,
@@ -228,6 +232,7 @@ var (
 		"REFUSAL_REASON_INVALID":             4,
 		"REFUSAL_REASON_ALREADY_BEGUN":       5,
 		"REFUSAL_REASON_JOURNAL_UNAVAILABLE": 6,
+		"REFUSAL_REASON_HOST_STATE":          7,
 	}
 )
 
@@ -1551,11 +1556,14 @@ func (*ListCertificates) Descriptor() ([]byte, []int) {
 	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{14}
 }
 
-// SyncPackages brings the packages to a set.
+// SyncPackages brings the packages to exactly a set: what is missing is installed, what is not in the set is removed.
 type SyncPackages struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The set wanted. Empty: the set the agent is configured with. At most 500.
-	Packages      []*Package `protobuf:"bytes,1,rep,name=packages,proto3" json:"packages,omitempty"`
+	// The set wanted. Empty: the set the agent is configured with. At most 500. JSON that says an empty list is refused by the gateway.
+	Packages []*Package `protobuf:"bytes,1,rep,name=packages,proto3" json:"packages,omitempty"`
+	// The set wanted, for callers who must tell "no set given" from "an empty set": absent, packages counts. Gateways send it on as
+	// packages, so that agents need not know it. Not with packages.
+	Wanted        *PackageSet `protobuf:"bytes,2,opt,name=wanted,proto3" json:"wanted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1597,6 +1605,59 @@ func (x *SyncPackages) GetPackages() []*Package {
 	return nil
 }
 
+func (x *SyncPackages) GetWanted() *PackageSet {
+	if x != nil {
+		return x.Wanted
+	}
+	return nil
+}
+
+// PackageSet is a set that somebody named. An empty one is refused: it would remove every package.
+type PackageSet struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The packages, 1 to 500.
+	Packages      []*Package `protobuf:"bytes,1,rep,name=packages,proto3" json:"packages,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PackageSet) Reset() {
+	*x = PackageSet{}
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PackageSet) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PackageSet) ProtoMessage() {}
+
+func (x *PackageSet) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PackageSet.ProtoReflect.Descriptor instead.
+func (*PackageSet) Descriptor() ([]byte, []int) {
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *PackageSet) GetPackages() []*Package {
+	if x != nil {
+		return x.Packages
+	}
+	return nil
+}
+
 // GetCommand asks the agent's journal what became of a command, so that "may have run" can be settled.
 type GetCommand struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1608,7 +1669,7 @@ type GetCommand struct {
 
 func (x *GetCommand) Reset() {
 	*x = GetCommand{}
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1620,7 +1681,7 @@ func (x *GetCommand) String() string {
 func (*GetCommand) ProtoMessage() {}
 
 func (x *GetCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[16]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1633,7 +1694,7 @@ func (x *GetCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCommand.ProtoReflect.Descriptor instead.
 func (*GetCommand) Descriptor() ([]byte, []int) {
-	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{16}
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetCommand) GetCommandId() string {
@@ -1656,7 +1717,7 @@ type Package struct {
 
 func (x *Package) Reset() {
 	*x = Package{}
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1668,7 +1729,7 @@ func (x *Package) String() string {
 func (*Package) ProtoMessage() {}
 
 func (x *Package) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[17]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1681,7 +1742,7 @@ func (x *Package) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Package.ProtoReflect.Descriptor instead.
 func (*Package) Descriptor() ([]byte, []int) {
-	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{17}
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Package) GetId() string {
@@ -1735,7 +1796,7 @@ type CommandResult struct {
 
 func (x *CommandResult) Reset() {
 	*x = CommandResult{}
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1747,7 +1808,7 @@ func (x *CommandResult) String() string {
 func (*CommandResult) ProtoMessage() {}
 
 func (x *CommandResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[18]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1760,7 +1821,7 @@ func (x *CommandResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandResult.ProtoReflect.Descriptor instead.
 func (*CommandResult) Descriptor() ([]byte, []int) {
-	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{18}
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CommandResult) GetCommandId() string {
@@ -1937,7 +1998,7 @@ type Installations struct {
 
 func (x *Installations) Reset() {
 	*x = Installations{}
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1949,7 +2010,7 @@ func (x *Installations) String() string {
 func (*Installations) ProtoMessage() {}
 
 func (x *Installations) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[19]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1962,7 +2023,7 @@ func (x *Installations) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Installations.ProtoReflect.Descriptor instead.
 func (*Installations) Descriptor() ([]byte, []int) {
-	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{19}
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Installations) GetInstallations() []*Installation {
@@ -1991,7 +2052,7 @@ type Installation struct {
 
 func (x *Installation) Reset() {
 	*x = Installation{}
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2003,7 +2064,7 @@ func (x *Installation) String() string {
 func (*Installation) ProtoMessage() {}
 
 func (x *Installation) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[20]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2016,7 +2077,7 @@ func (x *Installation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Installation.ProtoReflect.Descriptor instead.
 func (*Installation) Descriptor() ([]byte, []int) {
-	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{20}
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Installation) GetId() string {
@@ -2065,7 +2126,7 @@ type Services struct {
 
 func (x *Services) Reset() {
 	*x = Services{}
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2077,7 +2138,7 @@ func (x *Services) String() string {
 func (*Services) ProtoMessage() {}
 
 func (x *Services) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[21]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2090,7 +2151,7 @@ func (x *Services) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Services.ProtoReflect.Descriptor instead.
 func (*Services) Descriptor() ([]byte, []int) {
-	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{21}
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Services) GetServices() []*Service {
@@ -2119,7 +2180,7 @@ type Service struct {
 
 func (x *Service) Reset() {
 	*x = Service{}
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2131,7 +2192,7 @@ func (x *Service) String() string {
 func (*Service) ProtoMessage() {}
 
 func (x *Service) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[22]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2144,7 +2205,7 @@ func (x *Service) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Service.ProtoReflect.Descriptor instead.
 func (*Service) Descriptor() ([]byte, []int) {
-	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{22}
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Service) GetName() string {
@@ -2193,7 +2254,7 @@ type AppPools struct {
 
 func (x *AppPools) Reset() {
 	*x = AppPools{}
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2205,7 +2266,7 @@ func (x *AppPools) String() string {
 func (*AppPools) ProtoMessage() {}
 
 func (x *AppPools) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[23]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2218,7 +2279,7 @@ func (x *AppPools) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppPools.ProtoReflect.Descriptor instead.
 func (*AppPools) Descriptor() ([]byte, []int) {
-	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{23}
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AppPools) GetAppPools() []*AppPool {
@@ -2247,7 +2308,7 @@ type AppPool struct {
 
 func (x *AppPool) Reset() {
 	*x = AppPool{}
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2259,7 +2320,7 @@ func (x *AppPool) String() string {
 func (*AppPool) ProtoMessage() {}
 
 func (x *AppPool) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[24]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2272,7 +2333,7 @@ func (x *AppPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppPool.ProtoReflect.Descriptor instead.
 func (*AppPool) Descriptor() ([]byte, []int) {
-	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{24}
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AppPool) GetName() string {
@@ -2321,7 +2382,7 @@ type Certificates struct {
 
 func (x *Certificates) Reset() {
 	*x = Certificates{}
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2333,7 +2394,7 @@ func (x *Certificates) String() string {
 func (*Certificates) ProtoMessage() {}
 
 func (x *Certificates) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[25]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2346,7 +2407,7 @@ func (x *Certificates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Certificates.ProtoReflect.Descriptor instead.
 func (*Certificates) Descriptor() ([]byte, []int) {
-	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{25}
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Certificates) GetCertificates() []*Certificate {
@@ -2381,7 +2442,7 @@ type Certificate struct {
 
 func (x *Certificate) Reset() {
 	*x = Certificate{}
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2393,7 +2454,7 @@ func (x *Certificate) String() string {
 func (*Certificate) ProtoMessage() {}
 
 func (x *Certificate) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[26]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2406,7 +2467,7 @@ func (x *Certificate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Certificate.ProtoReflect.Descriptor instead.
 func (*Certificate) Descriptor() ([]byte, []int) {
-	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{26}
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Certificate) GetSubject() string {
@@ -2476,7 +2537,7 @@ type Changes struct {
 
 func (x *Changes) Reset() {
 	*x = Changes{}
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2488,7 +2549,7 @@ func (x *Changes) String() string {
 func (*Changes) ProtoMessage() {}
 
 func (x *Changes) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[27]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2501,7 +2562,7 @@ func (x *Changes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Changes.ProtoReflect.Descriptor instead.
 func (*Changes) Descriptor() ([]byte, []int) {
-	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{27}
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Changes) GetChanges() []*Change {
@@ -2526,7 +2587,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2538,7 +2599,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[28]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2551,7 +2612,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{28}
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Change) GetSubject() string {
@@ -2596,7 +2657,7 @@ type CommandRecord struct {
 
 func (x *CommandRecord) Reset() {
 	*x = CommandRecord{}
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2608,7 +2669,7 @@ func (x *CommandRecord) String() string {
 func (*CommandRecord) ProtoMessage() {}
 
 func (x *CommandRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[29]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2621,7 +2682,7 @@ func (x *CommandRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandRecord.ProtoReflect.Descriptor instead.
 func (*CommandRecord) Descriptor() ([]byte, []int) {
-	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{29}
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CommandRecord) GetCommandId() string {
@@ -2674,7 +2735,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[30]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2686,7 +2747,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[30]
+	mi := &file_commandcenter_agent_v1_agent_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2699,7 +2760,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{30}
+	return file_commandcenter_agent_v1_agent_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PingResponse) GetName() string {
@@ -2799,9 +2860,13 @@ const file_commandcenter_agent_v1_agent_proto_rawDesc = "" +
 	"\x0eRecycleAppPool\x12\x1e\n" +
 	"\x04pool\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x04pool\"\x12\n" +
-	"\x10ListCertificates\"V\n" +
+	"\x10ListCertificates\"\x92\x01\n" +
 	"\fSyncPackages\x12F\n" +
-	"\bpackages\x18\x01 \x03(\v2\x1f.commandcenter.agent.v1.PackageB\t\xbaH\x06\x92\x01\x03\x10\xf4\x03R\bpackages\"5\n" +
+	"\bpackages\x18\x01 \x03(\v2\x1f.commandcenter.agent.v1.PackageB\t\xbaH\x06\x92\x01\x03\x10\xf4\x03R\bpackages\x12:\n" +
+	"\x06wanted\x18\x02 \x01(\v2\".commandcenter.agent.v1.PackageSetR\x06wanted\"V\n" +
+	"\n" +
+	"PackageSet\x12H\n" +
+	"\bpackages\x18\x01 \x03(\v2\x1f.commandcenter.agent.v1.PackageB\v\xbaH\b\x92\x01\x05\b\x01\x10\xf4\x03R\bpackages\"5\n" +
 	"\n" +
 	"GetCommand\x12'\n" +
 	"\n" +
@@ -2909,7 +2974,7 @@ const file_commandcenter_agent_v1_agent_proto_rawDesc = "" +
 	"\x0eOUTCOME_FAILED\x10\x02\x12\x13\n" +
 	"\x0fOUTCOME_REFUSED\x10\x03\x12\x15\n" +
 	"\x11OUTCOME_NOT_FOUND\x10\x04\x12\x13\n" +
-	"\x0fOUTCOME_EXPIRED\x10\x05*\xeb\x01\n" +
+	"\x0fOUTCOME_EXPIRED\x10\x05*\x8a\x02\n" +
 	"\rRefusalReason\x12\x1e\n" +
 	"\x1aREFUSAL_REASON_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17REFUSAL_REASON_DRAINING\x10\x01\x12\x17\n" +
@@ -2917,7 +2982,8 @@ const file_commandcenter_agent_v1_agent_proto_rawDesc = "" +
 	"\x1aREFUSAL_REASON_WRONG_AGENT\x10\x03\x12\x1a\n" +
 	"\x16REFUSAL_REASON_INVALID\x10\x04\x12 \n" +
 	"\x1cREFUSAL_REASON_ALREADY_BEGUN\x10\x05\x12&\n" +
-	"\"REFUSAL_REASON_JOURNAL_UNAVAILABLE\x10\x06*\xc5\x01\n" +
+	"\"REFUSAL_REASON_JOURNAL_UNAVAILABLE\x10\x06\x12\x1d\n" +
+	"\x19REFUSAL_REASON_HOST_STATE\x10\a*\xc5\x01\n" +
 	"\rServiceStatus\x12\x1e\n" +
 	"\x1aSERVICE_STATUS_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16SERVICE_STATUS_STOPPED\x10\x01\x12 \n" +
@@ -2958,7 +3024,7 @@ func file_commandcenter_agent_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_commandcenter_agent_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_commandcenter_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_commandcenter_agent_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_commandcenter_agent_v1_agent_proto_goTypes = []any{
 	(OperationKind)(0),            // 0: commandcenter.agent.v1.OperationKind
 	(Outcome)(0),                  // 1: commandcenter.agent.v1.Outcome
@@ -2983,30 +3049,31 @@ var file_commandcenter_agent_v1_agent_proto_goTypes = []any{
 	(*RecycleAppPool)(nil),        // 20: commandcenter.agent.v1.RecycleAppPool
 	(*ListCertificates)(nil),      // 21: commandcenter.agent.v1.ListCertificates
 	(*SyncPackages)(nil),          // 22: commandcenter.agent.v1.SyncPackages
-	(*GetCommand)(nil),            // 23: commandcenter.agent.v1.GetCommand
-	(*Package)(nil),               // 24: commandcenter.agent.v1.Package
-	(*CommandResult)(nil),         // 25: commandcenter.agent.v1.CommandResult
-	(*Installations)(nil),         // 26: commandcenter.agent.v1.Installations
-	(*Installation)(nil),          // 27: commandcenter.agent.v1.Installation
-	(*Services)(nil),              // 28: commandcenter.agent.v1.Services
-	(*Service)(nil),               // 29: commandcenter.agent.v1.Service
-	(*AppPools)(nil),              // 30: commandcenter.agent.v1.AppPools
-	(*AppPool)(nil),               // 31: commandcenter.agent.v1.AppPool
-	(*Certificates)(nil),          // 32: commandcenter.agent.v1.Certificates
-	(*Certificate)(nil),           // 33: commandcenter.agent.v1.Certificate
-	(*Changes)(nil),               // 34: commandcenter.agent.v1.Changes
-	(*Change)(nil),                // 35: commandcenter.agent.v1.Change
-	(*CommandRecord)(nil),         // 36: commandcenter.agent.v1.CommandRecord
-	(*PingResponse)(nil),          // 37: commandcenter.agent.v1.PingResponse
-	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 39: google.protobuf.Duration
+	(*PackageSet)(nil),            // 23: commandcenter.agent.v1.PackageSet
+	(*GetCommand)(nil),            // 24: commandcenter.agent.v1.GetCommand
+	(*Package)(nil),               // 25: commandcenter.agent.v1.Package
+	(*CommandResult)(nil),         // 26: commandcenter.agent.v1.CommandResult
+	(*Installations)(nil),         // 27: commandcenter.agent.v1.Installations
+	(*Installation)(nil),          // 28: commandcenter.agent.v1.Installation
+	(*Services)(nil),              // 29: commandcenter.agent.v1.Services
+	(*Service)(nil),               // 30: commandcenter.agent.v1.Service
+	(*AppPools)(nil),              // 31: commandcenter.agent.v1.AppPools
+	(*AppPool)(nil),               // 32: commandcenter.agent.v1.AppPool
+	(*Certificates)(nil),          // 33: commandcenter.agent.v1.Certificates
+	(*Certificate)(nil),           // 34: commandcenter.agent.v1.Certificate
+	(*Changes)(nil),               // 35: commandcenter.agent.v1.Changes
+	(*Change)(nil),                // 36: commandcenter.agent.v1.Change
+	(*CommandRecord)(nil),         // 37: commandcenter.agent.v1.CommandRecord
+	(*PingResponse)(nil),          // 38: commandcenter.agent.v1.PingResponse
+	(*timestamppb.Timestamp)(nil), // 39: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 40: google.protobuf.Duration
 }
 var file_commandcenter_agent_v1_agent_proto_depIdxs = []int32{
-	38, // 0: commandcenter.agent.v1.Heartbeat.reported_at:type_name -> google.protobuf.Timestamp
+	39, // 0: commandcenter.agent.v1.Heartbeat.reported_at:type_name -> google.protobuf.Timestamp
 	8,  // 1: commandcenter.agent.v1.Heartbeat.iis_bindings:type_name -> commandcenter.agent.v1.IisBindings
 	9,  // 2: commandcenter.agent.v1.IisBindings.bindings:type_name -> commandcenter.agent.v1.IisBinding
-	39, // 3: commandcenter.agent.v1.Command.budget:type_name -> google.protobuf.Duration
-	38, // 4: commandcenter.agent.v1.Command.issued_at:type_name -> google.protobuf.Timestamp
+	40, // 3: commandcenter.agent.v1.Command.budget:type_name -> google.protobuf.Duration
+	39, // 4: commandcenter.agent.v1.Command.issued_at:type_name -> google.protobuf.Timestamp
 	11, // 5: commandcenter.agent.v1.Command.list_installations:type_name -> commandcenter.agent.v1.ListInstallations
 	12, // 6: commandcenter.agent.v1.Command.uninstall:type_name -> commandcenter.agent.v1.Uninstall
 	13, // 7: commandcenter.agent.v1.Command.list_services:type_name -> commandcenter.agent.v1.ListServices
@@ -3019,38 +3086,40 @@ var file_commandcenter_agent_v1_agent_proto_depIdxs = []int32{
 	20, // 14: commandcenter.agent.v1.Command.recycle_app_pool:type_name -> commandcenter.agent.v1.RecycleAppPool
 	21, // 15: commandcenter.agent.v1.Command.list_certificates:type_name -> commandcenter.agent.v1.ListCertificates
 	22, // 16: commandcenter.agent.v1.Command.sync_packages:type_name -> commandcenter.agent.v1.SyncPackages
-	23, // 17: commandcenter.agent.v1.Command.get_command:type_name -> commandcenter.agent.v1.GetCommand
-	24, // 18: commandcenter.agent.v1.SyncPackages.packages:type_name -> commandcenter.agent.v1.Package
-	1,  // 19: commandcenter.agent.v1.CommandResult.outcome:type_name -> commandcenter.agent.v1.Outcome
-	2,  // 20: commandcenter.agent.v1.CommandResult.refusal_reason:type_name -> commandcenter.agent.v1.RefusalReason
-	38, // 21: commandcenter.agent.v1.CommandResult.started_at:type_name -> google.protobuf.Timestamp
-	38, // 22: commandcenter.agent.v1.CommandResult.finished_at:type_name -> google.protobuf.Timestamp
-	39, // 23: commandcenter.agent.v1.CommandResult.duration:type_name -> google.protobuf.Duration
-	26, // 24: commandcenter.agent.v1.CommandResult.installations:type_name -> commandcenter.agent.v1.Installations
-	28, // 25: commandcenter.agent.v1.CommandResult.services:type_name -> commandcenter.agent.v1.Services
-	30, // 26: commandcenter.agent.v1.CommandResult.app_pools:type_name -> commandcenter.agent.v1.AppPools
-	32, // 27: commandcenter.agent.v1.CommandResult.certificates:type_name -> commandcenter.agent.v1.Certificates
-	34, // 28: commandcenter.agent.v1.CommandResult.changes:type_name -> commandcenter.agent.v1.Changes
-	36, // 29: commandcenter.agent.v1.CommandResult.command_record:type_name -> commandcenter.agent.v1.CommandRecord
-	27, // 30: commandcenter.agent.v1.Installations.installations:type_name -> commandcenter.agent.v1.Installation
-	38, // 31: commandcenter.agent.v1.Installation.installed_at:type_name -> google.protobuf.Timestamp
-	29, // 32: commandcenter.agent.v1.Services.services:type_name -> commandcenter.agent.v1.Service
-	3,  // 33: commandcenter.agent.v1.Service.status:type_name -> commandcenter.agent.v1.ServiceStatus
-	4,  // 34: commandcenter.agent.v1.Service.start_type:type_name -> commandcenter.agent.v1.ServiceStartType
-	31, // 35: commandcenter.agent.v1.AppPools.app_pools:type_name -> commandcenter.agent.v1.AppPool
-	5,  // 36: commandcenter.agent.v1.AppPool.state:type_name -> commandcenter.agent.v1.AppPoolState
-	33, // 37: commandcenter.agent.v1.Certificates.certificates:type_name -> commandcenter.agent.v1.Certificate
-	38, // 38: commandcenter.agent.v1.Certificate.not_before:type_name -> google.protobuf.Timestamp
-	38, // 39: commandcenter.agent.v1.Certificate.not_after:type_name -> google.protobuf.Timestamp
-	35, // 40: commandcenter.agent.v1.Changes.changes:type_name -> commandcenter.agent.v1.Change
-	6,  // 41: commandcenter.agent.v1.CommandRecord.state:type_name -> commandcenter.agent.v1.CommandState
-	38, // 42: commandcenter.agent.v1.CommandRecord.begun_at:type_name -> google.protobuf.Timestamp
-	25, // 43: commandcenter.agent.v1.CommandRecord.result:type_name -> commandcenter.agent.v1.CommandResult
-	44, // [44:44] is the sub-list for method output_type
-	44, // [44:44] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	24, // 17: commandcenter.agent.v1.Command.get_command:type_name -> commandcenter.agent.v1.GetCommand
+	25, // 18: commandcenter.agent.v1.SyncPackages.packages:type_name -> commandcenter.agent.v1.Package
+	23, // 19: commandcenter.agent.v1.SyncPackages.wanted:type_name -> commandcenter.agent.v1.PackageSet
+	25, // 20: commandcenter.agent.v1.PackageSet.packages:type_name -> commandcenter.agent.v1.Package
+	1,  // 21: commandcenter.agent.v1.CommandResult.outcome:type_name -> commandcenter.agent.v1.Outcome
+	2,  // 22: commandcenter.agent.v1.CommandResult.refusal_reason:type_name -> commandcenter.agent.v1.RefusalReason
+	39, // 23: commandcenter.agent.v1.CommandResult.started_at:type_name -> google.protobuf.Timestamp
+	39, // 24: commandcenter.agent.v1.CommandResult.finished_at:type_name -> google.protobuf.Timestamp
+	40, // 25: commandcenter.agent.v1.CommandResult.duration:type_name -> google.protobuf.Duration
+	27, // 26: commandcenter.agent.v1.CommandResult.installations:type_name -> commandcenter.agent.v1.Installations
+	29, // 27: commandcenter.agent.v1.CommandResult.services:type_name -> commandcenter.agent.v1.Services
+	31, // 28: commandcenter.agent.v1.CommandResult.app_pools:type_name -> commandcenter.agent.v1.AppPools
+	33, // 29: commandcenter.agent.v1.CommandResult.certificates:type_name -> commandcenter.agent.v1.Certificates
+	35, // 30: commandcenter.agent.v1.CommandResult.changes:type_name -> commandcenter.agent.v1.Changes
+	37, // 31: commandcenter.agent.v1.CommandResult.command_record:type_name -> commandcenter.agent.v1.CommandRecord
+	28, // 32: commandcenter.agent.v1.Installations.installations:type_name -> commandcenter.agent.v1.Installation
+	39, // 33: commandcenter.agent.v1.Installation.installed_at:type_name -> google.protobuf.Timestamp
+	30, // 34: commandcenter.agent.v1.Services.services:type_name -> commandcenter.agent.v1.Service
+	3,  // 35: commandcenter.agent.v1.Service.status:type_name -> commandcenter.agent.v1.ServiceStatus
+	4,  // 36: commandcenter.agent.v1.Service.start_type:type_name -> commandcenter.agent.v1.ServiceStartType
+	32, // 37: commandcenter.agent.v1.AppPools.app_pools:type_name -> commandcenter.agent.v1.AppPool
+	5,  // 38: commandcenter.agent.v1.AppPool.state:type_name -> commandcenter.agent.v1.AppPoolState
+	34, // 39: commandcenter.agent.v1.Certificates.certificates:type_name -> commandcenter.agent.v1.Certificate
+	39, // 40: commandcenter.agent.v1.Certificate.not_before:type_name -> google.protobuf.Timestamp
+	39, // 41: commandcenter.agent.v1.Certificate.not_after:type_name -> google.protobuf.Timestamp
+	36, // 42: commandcenter.agent.v1.Changes.changes:type_name -> commandcenter.agent.v1.Change
+	6,  // 43: commandcenter.agent.v1.CommandRecord.state:type_name -> commandcenter.agent.v1.CommandState
+	39, // 44: commandcenter.agent.v1.CommandRecord.begun_at:type_name -> google.protobuf.Timestamp
+	26, // 45: commandcenter.agent.v1.CommandRecord.result:type_name -> commandcenter.agent.v1.CommandResult
+	46, // [46:46] is the sub-list for method output_type
+	46, // [46:46] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_agent_v1_agent_proto_init() }
@@ -3073,7 +3142,7 @@ func file_commandcenter_agent_v1_agent_proto_init() {
 		(*Command_SyncPackages)(nil),
 		(*Command_GetCommand)(nil),
 	}
-	file_commandcenter_agent_v1_agent_proto_msgTypes[18].OneofWrappers = []any{
+	file_commandcenter_agent_v1_agent_proto_msgTypes[19].OneofWrappers = []any{
 		(*CommandResult_Installations)(nil),
 		(*CommandResult_Services)(nil),
 		(*CommandResult_AppPools)(nil),
@@ -3087,7 +3156,7 @@ func file_commandcenter_agent_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandcenter_agent_v1_agent_proto_rawDesc), len(file_commandcenter_agent_v1_agent_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
