@@ -25,7 +25,7 @@ type FailoverConfig struct {
 	// all of them failed, up to ServerIntervalMax; default 30 s.
 	ServerInterval, ServerIntervalMax time.Duration
 	// BackoffInterval bounds the pause after all of them failed; 1 ms to 1 h; default 5 s. It doubles each time, up to BackoffIntervalMax;
-	// default 2 min.
+	// default 1 min. The pause that the control plane publishes with the list bounds it, and every other pause but RefusedInterval.
 	BackoffInterval, BackoffIntervalMax time.Duration
 	// RefusedInterval is how often a refused agent asks again; 100 ms to 24 h; default 5 min.
 	RefusedInterval time.Duration

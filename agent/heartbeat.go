@@ -24,7 +24,10 @@ const (
 // heartbeats sends one at once, and then one every interval, until the context ends. The second comes early, at random,
 // so that a fleet that was started together does not beat together.
 func (a *Agent) heartbeats(ctx context.Context) {
-	p := &pulse{agent: a, send: a.cfg.Bus.sendHeartbeat}
+	a.keepBeating(ctx, &pulse{agent: a, send: a.cfg.Bus.sendHeartbeat})
+}
+
+func (a *Agent) keepBeating(ctx context.Context, p *pulse) {
 	for wait := jittered(a.cfg.Heartbeat.Interval*3/4, 1.0/3); ctx.Err() == nil; wait = jittered(a.cfg.Heartbeat.Interval, 0.1) {
 		if a.cfg.Faults.awake(ctx); ctx.Err() != nil {
 			return

@@ -183,3 +183,40 @@ func TestI17_BadConfigurationIsRefusedByField(t *testing.T) {
 		}
 	}
 }
+
+// What the registry tells availability of agents on the bus (returns.busReconnect, 70 s: an idle timeout of 1 min and a try) holds for this one, whatever
+// its sends come to meanwhile. An interval and its jitter come on top.
+func TestI11_AnAgentOnTheBusIsHeardSoonAfterAnOutage(t *testing.T) {
+	const idle, interval = time.Minute, 30 * time.Second
+	for name, outcome := range map[string]func(context.Context) error{
+		"sends are refused": func(context.Context) error { return errors.New("refused") },
+		"sends hang": func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 20 {
+				synctest.Test(t, func(t *testing.T) {
+					p, _ := pulseOn(t, newMachine(simulated.Options{}), nil)
+					p.agent.cfg.Heartbeat.Interval = interval
+					ctx, stop := context.WithCancel(t.Context())
+					noticed := time.Now().Add(10 * time.Minute)
+					p.send = func(ctx context.Context, _ *agentv1.Heartbeat) error {
+						if time.Now().Before(noticed) { // the broker came back an idle timeout ago, over connections that are dead
+							once, cancel := context.WithTimeout(ctx, sendTimeout)
+							defer cancel()
+							return outcome(once)
+						}
+						stop()
+						return nil
+					}
+					p.agent.keepBeating(ctx, p)
+					if late, bound := time.Since(noticed.Add(-idle)), 70*time.Second+interval+interval/10; late > bound {
+						t.Errorf("heard %s after the broker came back, and %s is promised", late, bound)
+					}
+				})
+			}
+		})
+	}
+}

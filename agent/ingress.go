@@ -92,7 +92,7 @@ func (f *follower) probe(ctx context.Context, endpoint string) bool {
 
 // listOf makes the list of what came; empty: none did.
 func listOf(came *agentv1.FailoverList) failover.List {
-	list := failover.List{Etag: came.GetEtag()}
+	list := failover.List{Etag: came.GetEtag(), LongestPause: came.GetLongestPause().AsDuration()}
 	for _, s := range came.GetServers() {
 		list.Servers = append(list.Servers, failover.Server{Name: s.GetName(), Endpoint: s.GetGrpcEndpoint()})
 	}

@@ -54,6 +54,8 @@ type Scenario struct {
 	Fault            Fault
 	// Outage is how long they are away; 0: for good.
 	Outage time.Duration
+	// StayAway is how many of them do not come back then; the last of those that fail.
+	StayAway int
 	// Recovery: what is measured begins when they are back, instead of when they fail.
 	Recovery bool
 	// Watch is how long it is measured.
@@ -65,7 +67,16 @@ type Scenario struct {
 	Pace           Pace
 	// HeartbeatInterval; default 30 s.
 	HeartbeatInterval time.Duration
+	// BackoffIntervalMax bounds the agents' pause after a pass in which all failed; 0: their default.
+	BackoffIntervalMax time.Duration
+	// LongestPause is what the control plane publishes with the lists; 0: nothing, so that agents go by their own configuration.
+	LongestPause time.Duration
+	// Heard is called with each heartbeat that a control server took, in order, from the beginning; nil: it is not.
+	Heard func(agent int, at time.Duration)
 }
+
+// FailsAt is when the servers fail, after the beginning of a simulation.
+const FailsAt = settling
 
 // Figures of a simulation. A rate is the most within any one second, of any one server. A connection that goes with a heartbeat or
 // a registration counts; probes are counted by themselves.
@@ -118,6 +129,9 @@ func (s Scenario) validate() error {
 	if s.Outage < 0 || s.Outage == 0 && s.Recovery {
 		bad("Outage: must be above 0 for a Recovery, and never below")
 	}
+	if s.StayAway < 0 || s.StayAway > s.Failing {
+		bad("StayAway: %d is not within 0 to Failing", s.StayAway)
+	}
 	if s.AdmitPerSecond < 0 {
 		bad("AdmitPerSecond: must not be below 0")
 	}
@@ -131,6 +145,9 @@ func (s Scenario) validate() error {
 func (s Scenario) config() failover.Config {
 	cfg := failover.DefaultConfig(registration)
 	cfg.HeartbeatInterval = s.HeartbeatInterval
+	if s.BackoffIntervalMax > 0 {
+		cfg.BackoffIntervalMax = s.BackoffIntervalMax
+	}
 	if s.Pace == Steady {
 		cfg.ServerIntervalMax = cfg.ServerInterval
 	}

@@ -21,7 +21,7 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 type server struct {
 	connects, attempts, calls, probes meter
 	admitted                          meter // from the start on, for the bound
-	fails                             bool
+	fails, staysAway                  bool
 }
 
 // agent is one agent and what it has open.
@@ -67,7 +67,7 @@ func newSimulation(scenario Scenario) *simulation {
 	}
 	lists := listMaker{spread: s.Spread, random: s.random, made: map[[2]int]failover.List{}}
 	for i := range s.servers {
-		s.servers[i].fails = i < s.Failing
+		s.servers[i].fails, s.servers[i].staysAway = i < s.Failing, i < s.Failing && i >= s.Failing-s.StayAway
 		lists.servers = append(lists.servers, serverAt(i))
 		s.index[lists.servers[i].Endpoint] = i
 	}
@@ -75,6 +75,7 @@ func newSimulation(scenario Scenario) *simulation {
 	for i := range s.agents {
 		a := &s.agents[i]
 		a.list = lists.list(i)
+		a.list.LongestPause = s.LongestPause
 		a.machine = failover.NewDirect(cfg, a.list, epoch, s.random.Float64)
 		s.schedule(i)
 		if s.Fault == Killed && s.index[a.list.Servers[0].Endpoint] < s.Failing {
@@ -96,9 +97,9 @@ func (s *simulation) end() time.Duration { return s.from() + s.Watch }
 
 func (s *simulation) measured() bool { return s.now >= s.from() }
 
-// out tells whether the servers that fail have failed, and are not back.
-func (s *simulation) out() bool {
-	return s.now >= settling && (s.Outage == 0 || s.now < settling+s.Outage)
+// out reports whether a server has failed, and is not back.
+func (s *simulation) out(of *server) bool {
+	return of.fails && s.now >= settling && (of.staysAway || s.Outage == 0 || s.now < settling+s.Outage)
 }
 
 func (s *simulation) happens(e entry) {
@@ -108,7 +109,7 @@ func (s *simulation) happens(e entry) {
 	} else if tick {
 		a.wakeAt = time.Time{}
 	}
-	s.note(a, e.event)
+	s.note(e.agent, e.event)
 	var actions []failover.Action
 	a.machine, actions = a.machine.On(e.event, epoch.Add(s.now), s.random.Float64)
 	for _, action := range actions {
@@ -118,7 +119,8 @@ func (s *simulation) happens(e entry) {
 }
 
 // note what an agent learns.
-func (s *simulation) note(a *agent, event failover.Event) {
+func (s *simulation) note(i int, event failover.Event) {
+	a := &s.agents[i]
 	answer, ok := event.(failover.Answered)
 	if !ok || answer.Server.Endpoint == registration {
 		return
@@ -130,6 +132,9 @@ func (s *simulation) note(a *agent, event failover.Event) {
 		}
 	}
 	a.heardAt = s.now
+	if s.Heard != nil {
+		s.Heard(i, s.now)
+	}
 }
 
 // schedule the next Tick of an agent, if it is not on the agenda.
@@ -161,7 +166,7 @@ func (s *simulation) perform(i int, action failover.Action) {
 // call server j and put its answer on the agenda, which is that one if all goes well.
 func (s *simulation) call(i int, hoped failover.Answered, j int) {
 	target, a := &s.servers[j], &s.agents[i]
-	failed, register := target.fails && s.out(), hoped.Server.Endpoint == registration
+	failed, register := s.out(target), hoped.Server.Endpoint == registration
 	answer := func(after time.Duration, e failover.Event) { s.agenda.add(s.now+after, i, e) }
 	if failed && s.Fault <= Unreachable {
 		a.disconnect(j)
@@ -218,7 +223,7 @@ func (s *simulation) probe(i int, to failover.Server) {
 	if s.measured() {
 		target.probes.count(s.now)
 	}
-	after, good := s.travel(), !target.fails || !s.out()
+	after, good := s.travel(), !s.out(target)
 	if !good && s.Fault <= Unreachable {
 		after = s.failsAfter()
 	}

@@ -82,7 +82,7 @@ func TestAFullOutageEndsWithoutAHerd(t *testing.T) {
 		}
 	}
 	s.Fault, s.Pace = Killed, Steady
-	if f := run(t, s); f.AllBack < 2*oneAndAHalfBeats {
+	if f := run(t, s); f.AllBack < oneAndAHalfBeats {
 		t.Error("steady pauses do as well, so that there is no reason to double them")
 	}
 }

@@ -28,6 +28,9 @@ var metrics = map[string][]string{
 	"commandcenter_availability_mode":                                {"mode"},
 	"commandcenter_availability_probes_total":                        {"outcome"},
 
+	"commandcenter_database_clock_steps_total":           {"direction"},
+	"commandcenter_heartbeat_clock_ahead_seconds":        {"clock"},
+	"commandcenter_heartbeat_clock_uncertainty_seconds":  {"clock"},
 	"commandcenter_ingest_heartbeats_total":              {"result"},
 	"commandcenter_ingest_dead_lettered_total":           {"reason"},
 	"commandcenter_ingest_lag_seconds":                   {"le"},

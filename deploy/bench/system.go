@@ -51,7 +51,7 @@ func newSystem(ctx context.Context) (_ *system, err error) {
 	registry, bus := addresses[0], "bus.connectionString="+s.emulator.ConnectionString()
 	s.rest = "http://" + addresses[3]
 	if s.registry, err = s.launch(ctx, "registry", addresses[1],
-		"grpc.listen="+registry, "database.url=sqlite:"+filepath.Join(s.dir, "fleet.db"), "database.migrate=true"); err != nil {
+		"grpc.listen="+registry, "database.url=sqlite:"+filepath.Join(s.dir, "fleet.db"), "database.migrate=true", "returns.busReconnect=3s"); err != nil {
 		return nil, err
 	}
 	s.registryAddress = registry

@@ -141,7 +141,8 @@ func (w *world) configure(direct int) (registry string, err error) {
 	bus, database := "bus.connectionString="+w.emulator.ConnectionString(), "database.url=sqlite:"+w.database()
 	registry = free()
 	w.registry = w.service("registry", free(), "grpc.listen="+registry, database, "database.migrate=true",
-		"cloud.debounce=300ms", "cloud.leaseTimeout="+controlServerLease.String(), "cloud.freezeInterval=20s", "cloud.evictionGrace=1m")
+		"cloud.debounce=300ms", "cloud.leaseTimeout="+controlServerLease.String(), "cloud.freezeInterval=20s", "cloud.evictionGrace=1m",
+		"returns.longestPause="+HeartbeatInterval.String(), "returns.busReconnect="+HeartbeatInterval.String())
 	for i := range 2 {
 		w.control[i] = free()
 		w.heartbeats[i] = w.service("heartbeat", free(), "grpc.listen="+free(), "registry.target="+registry, bus, "ingest.holdTimeout=2s",

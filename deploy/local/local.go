@@ -212,6 +212,9 @@ func (s *System) startRegistry(ctx, runCtx context.Context, cfg Config) (string,
 	if cfg.Cloud != nil {
 		settings.Cloud = *cfg.Cloud
 	}
+	if cfg.HeartbeatInterval > 0 { // agents of quick beats come back as quickly, over connections that break at once
+		settings.Returns.LongestPause, settings.Returns.BusReconnect = cfg.HeartbeatInterval, cfg.HeartbeatInterval
+	}
 	settings.Logger = cfg.logger("registry")
 	ready := make(chan registry.Endpoints, 1)
 	settings.Ready = func(at registry.Endpoints) { ready <- at }

@@ -18,6 +18,7 @@ import (
 	"github.com/commandcenter/fleet/services/availability/internal/sweep"
 	"github.com/commandcenter/fleet/services/internal/agenthttp"
 	"github.com/commandcenter/fleet/services/internal/authn"
+	"github.com/commandcenter/fleet/services/internal/dbclock"
 	"github.com/commandcenter/fleet/services/internal/grpcclient"
 	"github.com/commandcenter/fleet/services/internal/grpcserver"
 	"github.com/commandcenter/fleet/services/internal/lifecycle"
@@ -145,6 +146,7 @@ func serve(ctx context.Context, cfg Config, opened *store.Store, job *sweep.Job,
 		{Name: "admin", Run: admin.Run},
 		{Name: "tokens", Run: tokens.Run},
 		{Name: "health", Run: health.run},
+		{Name: "clock", Run: dbclock.NewWatch(func(ctx context.Context) (time.Duration, error) { return opened.LookAtClock(ctx, cfg.LeaseDuration) }, metrics, cfg.Logger).Run},
 		{Name: "grpc", Run: server.Run},
 		{Name: "watches", Run: service.Run}, // it stops first: the gRPC server waits for them
 	}

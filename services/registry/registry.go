@@ -11,6 +11,7 @@ import (
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/authn"
 	"github.com/commandcenter/fleet/services/internal/config"
+	"github.com/commandcenter/fleet/services/internal/dbclock"
 	"github.com/commandcenter/fleet/services/internal/grpcserver"
 	"github.com/commandcenter/fleet/services/internal/lifecycle"
 	"github.com/commandcenter/fleet/services/internal/sqldb"
@@ -27,6 +28,7 @@ type Config struct {
 	Log      telemetry.LogConfig     `config:"log"`
 	Database DatabaseConfig          `config:"database"`
 	Cloud    CloudConfig             `config:"cloud"`
+	Returns  ReturnsConfig           `config:"returns"`
 	// Reflection lists the services to whoever asks.
 	Reflection bool `config:"reflection"`
 
@@ -52,10 +54,11 @@ type Endpoints struct{ GRPC, Admin string }
 // DefaultConfig listens on loopback; only the database must be set.
 func DefaultConfig() Config {
 	return Config{
-		GRPC:  grpcserver.ListenConfig{Listen: "127.0.0.1:7410"},
-		Admin: telemetry.AdminConfig{Listen: "127.0.0.1:7411"},
-		Log:   telemetry.DefaultLogConfig(),
-		Cloud: defaultCloudConfig(),
+		GRPC:    grpcserver.ListenConfig{Listen: "127.0.0.1:7410"},
+		Admin:   telemetry.AdminConfig{Listen: "127.0.0.1:7411"},
+		Log:     telemetry.DefaultLogConfig(),
+		Cloud:   defaultCloudConfig(),
+		Returns: defaultReturnsConfig(),
 	}
 }
 
@@ -67,6 +70,7 @@ func (c Config) Validate() error {
 	problems.AddError(err)
 	problems.AddError(c.Admin.Validate("admin"))
 	c.Cloud.validate(&problems)
+	c.Returns.validate(&problems)
 	url, err := c.Database.url()
 	problems.AddError(err)
 	if err == nil {
@@ -169,9 +173,9 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	control := opened.Cloud(cfg.Cloud.limits())
-	partitions := partition.New(control, cfg.Cloud.Debounce, partition.NewMetrics(metrics), cfg.Logger)
+	partitions := partition.New(control, cfg.Cloud.Debounce, cfg.Returns.returns(), partition.NewMetrics(metrics), cfg.Logger)
 	partitions.Look(ctx, time.Now())
-	registryv1.RegisterAgentRegistryServer(server.GRPC(), &rpc.Agents{Store: opened, Metrics: own, Lists: partitions})
+	registryv1.RegisterAgentRegistryServer(server.GRPC(), &rpc.Agents{Store: opened, Metrics: own, Lists: partitions, Returns: partitions.Returns})
 	registryv1.RegisterServerCatalogServer(server.GRPC(), &rpc.Servers{Store: opened})
 	registryv1.RegisterControlCloudServer(server.GRPC(), &rpc.Cloud{Store: control, Lists: partitions})
 	watch := &watch{store: opened, server: server, metrics: own, logger: cfg.Logger}
@@ -188,7 +192,7 @@ func Run(ctx context.Context, cfg Config) error {
 		lifecycle.Part{Name: "admin", Run: admin.Run},
 		lifecycle.Part{Name: "tokens", Run: tokens.Run},
 		lifecycle.Part{Name: "watch", Run: watch.run},
-		lifecycle.Part{Name: "clock", Run: newClock(opened, metrics, cfg.Logger).run},
+		lifecycle.Part{Name: "clock", Run: dbclock.NewWatch(opened.LookAtClock, metrics, cfg.Logger).Run},
 		lifecycle.Part{Name: "partition", Run: partitions.Run},
 		lifecycle.Part{Name: "grpc", Run: server.Run},
 	)

@@ -63,7 +63,7 @@ func (b *Bus) answered(e Answered, now time.Time, random Random) (actions []Acti
 		b.list = list
 		actions = append(actions, Save{list})
 	}
-	b.search = fromTop(b.list, b.cfg, 0, random)
+	b.search = fromTop(b.list, b.cfg.under(b.list.LongestPause), 0, random)
 	b.askAt = now.Add(random.around(b.cfg.ListInterval, 0.25))
 	return actions
 }
@@ -84,7 +84,7 @@ func (b *Bus) failed(e Failed, now time.Time, random Random) (actions []Action) 
 			actions = append(actions, Report{e.Server, detail})
 		}
 	default:
-		next, wait, moved := b.search.after(e, b.calm, b.list, b.cfg, random)
+		next, wait, moved := b.search.after(e, b.calm, b.list, b.cfg.under(b.list.LongestPause), random)
 		b.search, b.askAt, b.calm = next, now.Add(wait), b.calm && !moved
 		if moved {
 			actions = append(actions, Leave{e.Server})

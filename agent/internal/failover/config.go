@@ -41,7 +41,7 @@ func DefaultConfig(registration ...string) Config {
 		ListInterval:   10 * time.Minute,
 		FailoverGrace:  5 * time.Second,
 		ServerInterval: time.Second, ServerIntervalMax: 30 * time.Second,
-		BackoffInterval: 5 * time.Second, BackoffIntervalMax: 2 * time.Minute,
+		BackoffInterval: 5 * time.Second, BackoffIntervalMax: time.Minute,
 		RefusedInterval: 5 * time.Minute,
 	}
 }
@@ -79,6 +79,18 @@ func (c Config) Validate() error {
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// under is the configuration with no pause above what the control plane publishes, so that it knows how long an agent that lives may be silent.
+// Only a refusal, which people have to see to, is asked about more rarely.
+func (c Config) under(longest time.Duration) Config {
+	if longest <= 0 {
+		return c
+	}
+	for _, pause := range []*time.Duration{&c.FailoverGrace, &c.ServerInterval, &c.ServerIntervalMax, &c.BackoffInterval, &c.BackoffIntervalMax} {
+		*pause = min(*pause, longest)
+	}
+	return c
 }
 
 // Random gives numbers in [0, 1), evenly.

@@ -36,7 +36,7 @@ func NewDirect(cfg Config, list List, now time.Time, random Random) Direct {
 	list = list.Clean()
 	return Direct{
 		cfg: cfg, list: list, search: fromTop(list, cfg, 0, random),
-		callAt: now.Add(random.between(0, cfg.FailoverGrace)),
+		callAt: now.Add(random.between(0, cfg.under(list.LongestPause).FailoverGrace)),
 	}
 }
 

@@ -116,7 +116,7 @@ func TestAPassTriesAllInOrderThenBacksOff(t *testing.T) {
 	p.wakes(600*time.Millisecond, Register{reg})
 	p.on(Failed{Server: reg}, Leave{reg})
 	for pass := 1; pass <= 8; pass++ {
-		limit := min(5*time.Second<<(pass-1), 2*time.Minute)
+		limit := min(5*time.Second<<(pass-1), time.Minute)
 		p.wakes(limit/2, Heartbeat{s1, "e1"}) // from the top
 		gap := min(time.Second<<pass, 30*time.Second) * 6 / 10
 		for _, s := range []Server{s1, s2, s3} {
@@ -131,7 +131,7 @@ func TestAPassTriesAllInOrderThenBacksOff(t *testing.T) {
 			t.Fatalf("%d passes failed, want %d", got, pass+1)
 		}
 	}
-	p.wakes(time.Minute, Heartbeat{s1, "e1"})
+	p.wakes(30*time.Second, Heartbeat{s1, "e1"})
 	p.on(Answered{Server: s1})
 	if p.d.Status().FailedPasses != 0 {
 		t.Fatal("an answered heartbeat ends the outage")
@@ -167,7 +167,7 @@ func TestBusyIsNotDown(t *testing.T) {
 	p.on(Failed{Server: s1, Why: Busy, RetryAfter: 8 * time.Second}, Leave{s1})
 	p.wakes(600*time.Millisecond, Heartbeat{s2, "e1"})
 	p.on(Failed{Server: s2, Why: Busy, RetryAfter: time.Hour})
-	p.wakes(135*time.Second, Heartbeat{s2, "e1"}) // no delay counts for longer than the backoff
+	p.wakes(67500*time.Millisecond, Heartbeat{s2, "e1"}) // no delay counts for longer than the backoff
 	p.on(Answered{Server: s2})
 	p.working(s2, false)
 }

@@ -66,5 +66,5 @@ func (t *turn) probed(e Probed) {
 func (t *turn) stay() {
 	t.do(Leave{t.home.primary})
 	t.home.goodSince, t.home.returnAt = time.Time{}, time.Time{}
-	t.callAt = t.in(t.cfg.gap(0, t.random))
+	t.callAt = t.in(t.pace().gap(0, t.random))
 }

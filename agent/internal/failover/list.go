@@ -1,6 +1,12 @@
 package failover
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
+
+// A published pause is within these.
+const leastPause, mostPause = 100 * time.Millisecond, 10 * time.Minute
 
 // Server is a control server, or a registration endpoint, which has no name.
 type Server struct {
@@ -12,6 +18,8 @@ type Server struct {
 type List struct {
 	Etag    string
 	Servers []Server
+	// LongestPause bounds the agent's pauses while no control server takes its heartbeat, as the control plane publishes it; 0: it says nothing.
+	LongestPause time.Duration
 }
 
 // Clean is the list without servers that can't be called, and without repetitions of an endpoint. It may be empty, which means
@@ -28,7 +36,10 @@ func (l List) Clean() List {
 	if len(kept) == 0 {
 		return List{}
 	}
-	return List{Etag: l.Etag, Servers: kept}
+	if l.LongestPause < leastPause || l.LongestPause > mostPause {
+		l.LongestPause = 0 // what no control plane says on purpose
+	}
+	return List{Etag: l.Etag, Servers: kept, LongestPause: l.LongestPause}
 }
 
 // Empty tells that there is no list.
@@ -36,7 +47,7 @@ func (l List) Empty() bool { return len(l.Servers) == 0 }
 
 // Equal tells whether two lists are the same, etag and all.
 func (l List) Equal(other List) bool {
-	return l.Etag == other.Etag && slices.Equal(l.Servers, other.Servers)
+	return l.Etag == other.Etag && l.LongestPause == other.LongestPause && slices.Equal(l.Servers, other.Servers)
 }
 
 func (l List) index(s Server) int { return slices.Index(l.Servers, s) }

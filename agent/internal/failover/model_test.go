@@ -168,7 +168,7 @@ func (w *world) gives(t *rapid.T, s Server, e Event, worked, down bool) {
 	}
 	switch {
 	case w.d.Status().FailedPasses > passes:
-		limit := min(5*time.Second<<min(passes, 10), 2*time.Minute)
+		limit := min(5*time.Second<<min(passes, 10), time.Minute)
 		w.between(0, limit)
 	case worked && down:
 		w.between(0, w.cfg.FailoverGrace)
@@ -338,7 +338,8 @@ func (w *world) failed(t *rapid.T, why Reason) {
 		w.on(t, e)
 	case e.Why == Busy && w.busy < 2:
 		w.busy++
-		w.between(e.RetryAfter, e.RetryAfter*5/4)
+		asked := min(e.RetryAfter, time.Minute)
+		w.between(asked, asked*5/4)
 		w.on(t, e)
 	default:
 		w.gives(t, to, e, worked, e.Why == Down)

@@ -12,6 +12,9 @@ type turn struct {
 
 func (t *turn) do(a Action) { t.actions = append(t.actions, a) }
 
+// pace is how the agent pauses, by its own configuration and by its list.
+func (t *turn) pace() Config { return t.cfg.under(t.list.LongestPause) }
+
 func (t *turn) in(wait time.Duration) time.Time { return t.now.Add(wait) }
 
 // due begins what is due.
@@ -114,9 +117,9 @@ func (t *turn) registered(c call, list List) {
 			passes++ // it was asked because the whole list had failed
 		}
 		t.do(Leave{c.server})
-		t.search = fromTop(t.list, t.cfg, passes, t.random)
+		t.search = fromTop(t.list, t.pace(), passes, t.random)
 	}
-	t.callAt = t.in(t.cfg.gap(t.search.passes, t.random))
+	t.callAt = t.in(t.pace().gap(t.search.passes, t.random))
 }
 
 // take a list that came with an answer, if it is one, and another one. The search has to be made to fit it.
@@ -137,8 +140,8 @@ func (t *turn) keep(s Server) bool {
 		return true
 	}
 	t.do(Leave{s})
-	t.search = fromTop(t.list, t.cfg, 0, t.random)
-	t.callAt = t.in(t.random.between(0, t.cfg.FailoverGrace))
+	t.search = fromTop(t.list, t.pace(), 0, t.random)
+	t.callAt = t.in(t.random.between(0, t.pace().FailoverGrace))
 	return false
 }
 
@@ -156,7 +159,7 @@ func (t *turn) failed(e Failed) {
 		t.refused(e)
 	case e.Why == Unregistered && !t.enrolled:
 		t.working, t.enrol, t.search.busy = false, true, 0
-		t.callAt = t.in(t.cfg.gap(t.search.passes, t.random))
+		t.callAt = t.in(t.pace().gap(t.search.passes, t.random))
 	default:
 		t.goOn(e)
 	}
@@ -165,7 +168,7 @@ func (t *turn) failed(e Failed) {
 // goOn after a failure: with the next server, or the same one if that was busy.
 func (t *turn) goOn(e Failed) {
 	target := t.present()
-	next, wait, moved := t.search.after(e, t.working, t.list, t.cfg, t.random)
+	next, wait, moved := t.search.after(e, t.working, t.list, t.pace(), t.random)
 	t.search, t.callAt = next, t.in(wait)
 	if moved {
 		t.do(Leave{target})

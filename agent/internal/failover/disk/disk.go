@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"github.com/commandcenter/fleet/agent/internal/failover"
 )
@@ -29,6 +30,8 @@ type document struct {
 	Version int      `json:"version"`
 	Etag    string   `json:"etag"`
 	Servers []server `json:"servers"`
+	// LongestPauseMs is absent where the control plane published none, and in files of releases before.
+	LongestPauseMs int64 `json:"longestPauseMs,omitempty"`
 }
 
 type server struct {
@@ -69,7 +72,7 @@ func parse(data []byte) (failover.List, error) {
 	if d.Version != version {
 		return failover.List{}, fmt.Errorf("it has version %d, and this agent reads version %d", d.Version, version)
 	}
-	list := failover.List{Etag: d.Etag}
+	list := failover.List{Etag: d.Etag, LongestPause: time.Duration(d.LongestPauseMs) * time.Millisecond}
 	for _, s := range d.Servers {
 		list.Servers = append(list.Servers, failover.Server(s))
 	}
@@ -104,7 +107,7 @@ func encode(list failover.List) ([]byte, error) {
 	if list.Empty() {
 		return nil, errors.New("it names no server with an endpoint")
 	}
-	d := document{Version: version, Etag: list.Etag}
+	d := document{Version: version, Etag: list.Etag, LongestPauseMs: list.LongestPause.Milliseconds()}
 	for _, s := range list.Servers {
 		d.Servers = append(d.Servers, server(s))
 	}

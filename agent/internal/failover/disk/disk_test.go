@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/commandcenter/fleet/agent/internal/failover"
 )
@@ -22,7 +23,7 @@ func expect(t *testing.T, path string, want failover.List) {
 func TestTheListSurvives(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "servers.json")
 	expect(t, path, failover.List{})
-	for _, l := range []failover.List{list, {Etag: "e2", Servers: list.Servers[1:]}} {
+	for _, l := range []failover.List{list, {Etag: "e2", Servers: list.Servers[1:], LongestPause: 20 * time.Second}} {
 		if err := Save(path, l); err != nil {
 			t.Fatal(err)
 		}

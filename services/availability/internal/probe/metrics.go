@@ -13,6 +13,7 @@ type Metrics struct {
 	Probes   *prometheus.CounterVec
 	Round    prometheus.Histogram
 	InFlight prometheus.Gauge
+	Most     prometheus.Gauge
 }
 
 // NewMetrics registers them.
@@ -28,8 +29,11 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		InFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "commandcenter_availability_probes_in_flight", Help: "Probes under way.",
 		}),
+		Most: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "commandcenter_availability_probes_in_flight_max", Help: "Most probes under way at once in the last round; at probes.parallel, probes wait for each other.",
+		}),
 	}
-	registerer.MustRegister(m.Probes, m.Round, m.InFlight)
+	registerer.MustRegister(m.Probes, m.Round, m.InFlight, m.Most)
 	return m
 }
 

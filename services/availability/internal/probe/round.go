@@ -51,6 +51,7 @@ func (p *Prober) run(ctx context.Context, starts []start) []verdict.Probe {
 	probes := make([]verdict.Probe, len(starts)) // unfinished, all
 	slots := make(chan struct{}, cmp.Or(p.Parallel, defaultParallel))
 	var running sync.WaitGroup
+	var inFlight counter
 	for i, s := range starts {
 		select {
 		case <-ctx.Done():
@@ -65,11 +66,27 @@ func (p *Prober) run(ctx context.Context, starts []start) []verdict.Probe {
 		}
 		running.Go(func() {
 			defer func() { <-slots }()
+			inFlight.add(1)
+			defer inFlight.add(-1)
 			probes[i] = p.probe(ctx, s.Target)
 		})
 	}
 	running.Wait()
+	p.Metrics.Most.Set(float64(inFlight.most))
 	return probes
+}
+
+// counter counts up and down, and remembers the most it was.
+type counter struct {
+	mu        sync.Mutex
+	now, most int
+}
+
+func (c *counter) add(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now += n
+	c.most = max(c.most, c.now)
 }
 
 // cutAfter gives a context that is cancelled with ctx, or after the interval. It has no deadline: a dialer that saw one could give up

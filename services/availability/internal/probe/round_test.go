@@ -120,6 +120,9 @@ func TestI11_ACutRoundKeepsWhatItKnows(t *testing.T) {
 		if f.most != 64 || len(f.asked) != 8*64 {
 			t.Errorf("%d were in flight, %d asked", f.most, len(f.asked))
 		}
+		if told := testutil.ToFloat64(p.Metrics.Most); told != 64 {
+			t.Errorf("the metric tells of %v in flight", told)
+		}
 		p, _ = prober(refuses)
 		p.Parallel = 1
 		if counted := count(t, p.Round(t.Context(), targets(10), time.Second), targets(10)); counted[verdict.Failed] != 10 {
@@ -219,6 +222,9 @@ func TestARoundIsMeasured(t *testing.T) {
 			if got := testutil.ToFloat64(p.Metrics.Probes.WithLabelValues(outcome)); got != want {
 				t.Errorf("%v %s", got, outcome)
 			}
+		}
+		if most := testutil.ToFloat64(p.Metrics.Most); most != 1 {
+			t.Errorf("%v in flight at most", most)
 		}
 		if got := testutil.ToFloat64(p.Metrics.InFlight); got != 0 || during != 1 {
 			t.Errorf("%v in flight, %v during a ping", got, during)

@@ -15,8 +15,11 @@ const secondWriterShown = 24 * time.Hour
 // banners say for people what is unusual, worst first.
 func banners(o store.Overview, mode availabilityv1.Mode) []string {
 	found := nobodySweeps(o.Lease, mode)
+	if stepped := o.Clock.Banner(o.ReadAt); stepped != "" {
+		found = append(found, stepped)
+	}
 	found = append(found, registrySilent(o.Paths)...)
-	for _, tell := range []func(verdict.Path, store.Path) string{frozen, braked, ordered} {
+	for _, tell := range []func(verdict.Path, store.Path) string{frozen, skewed, braked, ordered} {
 		for path, p := range o.Paths {
 			if text := tell(verdict.Path(path), p); text != "" {
 				found = append(found, text)

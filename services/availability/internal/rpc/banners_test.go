@@ -9,6 +9,7 @@ import (
 	availabilityv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/availability/v1"
 	"github.com/commandcenter/fleet/services/availability/internal/store"
 	"github.com/commandcenter/fleet/services/availability/internal/verdict"
+	"github.com/commandcenter/fleet/services/internal/dbclock"
 )
 
 func TestBanners(t *testing.T) {
@@ -65,6 +66,15 @@ func TestBanners(t *testing.T) {
 		"one server": {store.Overview{Lease: held, Paths: path(func(p *store.Path) { frozen(p); p.Held = 1 })}, own, []string{"1 silent server stays online"}},
 		"another writer": {store.Overview{Lease: held, ReadAt: noon.Add(time.Hour), SecondWriterAt: noon}, own, []string{
 			"Another writer than this service changed Online, last at 2026-11-30 12:00:00 UTC.",
+		}},
+		"the clock was stepped": {store.Overview{Lease: held, ReadAt: noon.Add(time.Minute), Clock: dbclock.State{SteppedAt: noon, Step: -time.Hour}}, own, []string{
+			"The database's clock was stepped back by 1h0m0s, at 2026-11-30 12:00:00 UTC by its new time.",
+		}},
+		"the broker's clock is behind": {store.Overview{Lease: held, Paths: path(func(p *store.Path) { p.Broker.Ahead = -time.Minute })}, own, []string{
+			"The broker's clock is 1m0s behind the database's, as heartbeats on the bus path show.",
+		}},
+		"braked while the broker's clock is ahead": {store.Overview{Lease: held, Paths: path(func(p *store.Path) { braked(p); p.Broker.Ahead = 90 * time.Second })}, own, []string{
+			"Look whether the silent servers are down before the brake is applied", "The bus path has been braked",
 		}},
 		"another writer, long ago": {store.Overview{Lease: held, ReadAt: noon.Add(24 * time.Hour), SecondWriterAt: noon}, own, nil},
 		"all at once, worst first": {store.Overview{ReadAt: noon, SecondWriterAt: noon, Paths: verdict.PerPath[store.Path]{

@@ -72,6 +72,7 @@ func pathMessage(path verdict.Path, p store.Path) *availabilityv1.PathStatus {
 		Braked: p.Braked, BrakeSince: instant(brake.Since), BrakeProofs: int32(brake.Proofs),
 		Order: shownOrders[brake.Order], OrderedBy: p.OrderedBy, OrderedAt: instant(p.OrderedAt),
 		ServersOnline: int32(p.Crowd.Online), ServersSilent: int32(p.Crowd.Silent), ServersHeld: int32(p.Held), Etag: p.Etag(),
+		BrokerSkew: skewMessage(p.Broker),
 	}
 }
 

@@ -23,10 +23,10 @@ func (p Path) Etag() string {
 func readPaths(ctx context.Context, from reader) (verdict.PerPath[Path], error) {
 	var paths verdict.PerPath[Path]
 	err := from.Rows(ctx, "paths", func(scan func(...any) error) error {
-		var index, proofs, order, braked, online, silent, held sqldb.Int
+		var index, proofs, order, braked, online, silent, held, ahead, within sqldb.Int
 		var frozen, since, judged, orderedAt sqldb.Time
 		var orderedBy, blind sqldb.String
-		err := scan(&index, &frozen, &since, &proofs, &judged, &order, &orderedBy, &orderedAt, &blind, &braked, &online, &silent, &held)
+		err := scan(&index, &frozen, &since, &proofs, &judged, &order, &orderedBy, &orderedAt, &blind, &braked, &online, &silent, &held, &ahead, &within)
 		if err != nil {
 			return err
 		}
@@ -40,6 +40,7 @@ func readPaths(ctx context.Context, from reader) (verdict.PerPath[Path], error) 
 			},
 			Blind: verdict.Blindness(blind), Braked: braked == 1, Crowd: verdict.Crowd{Online: int(online), Silent: int(silent)}, Held: int(held),
 			OrderedBy: string(orderedBy), OrderedAt: orderedAt.Time,
+			Broker: verdict.Skew{Ahead: time.Duration(ahead) * time.Millisecond, Within: time.Duration(within) * time.Millisecond},
 		}
 		return nil
 	})

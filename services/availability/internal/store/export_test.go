@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"io/fs"
+	"time"
 
 	"github.com/commandcenter/fleet/services/internal/servernames"
 	"github.com/commandcenter/fleet/services/internal/sqldb"
@@ -20,3 +21,6 @@ func (s *Store) Writer() *sql.DB { return s.db.Writer() }
 
 // Lease tells who holds the lease now, and whether anybody does.
 func (s *Store) Lease(ctx context.Context) (Lease, bool, error) { return readLease(ctx, s.db) }
+
+// StepClock steps the database's clock, for this store.
+func (s *Store) StepClock(offset time.Duration) { s.db.StepClock(offset) }

@@ -179,5 +179,6 @@ func pathRow(index int, p Path) []any {
 	return []any{
 		index, sqldb.NullText(p.State.FrozenSince), sqldb.NullText(brake.Since), brake.Proofs, sqldb.NullText(brake.JudgedAt),
 		string(p.Blind), flagOf(p.Braked), p.Crowd.Online, p.Crowd.Silent, p.Held,
+		sqldb.Null(p.Broker.Ahead.Milliseconds()), sqldb.Null(p.Broker.Within.Milliseconds()),
 	}
 }

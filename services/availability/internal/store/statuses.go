@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/commandcenter/fleet/services/availability/internal/verdict"
+	"github.com/commandcenter/fleet/services/internal/dbclock"
 	"github.com/commandcenter/fleet/services/internal/servernames"
 	"github.com/commandcenter/fleet/services/internal/spelling"
 	"github.com/commandcenter/fleet/services/internal/sqldb"
@@ -19,6 +20,7 @@ type Overview struct {
 	Paths          verdict.PerPath[Path]
 	SecondWriterAt time.Time // newest; zero: never
 	Revision       int64     // grows with everything that is shown and changes
+	Clock          dbclock.State
 }
 
 // Overview reads how the job goes.
@@ -39,6 +41,9 @@ func readOverview(ctx context.Context, tx *sqldb.Tx) (Overview, error) {
 	}
 	overview := Overview{ReadAt: at.now, SecondWriterAt: at.secondWriterAt, Revision: at.revision}
 	if overview.Lease, _, err = readLease(ctx, tx); err != nil {
+		return Overview{}, err
+	}
+	if overview.Clock, _, err = readClock(ctx, tx); err != nil {
 		return Overview{}, err
 	}
 	overview.Paths, err = readPaths(ctx, tx)

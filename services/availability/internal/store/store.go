@@ -27,6 +27,7 @@ type Store struct {
 	names *servernames.Names
 	// servers is how many the last Fleet had, so that the next, of as many, is not copied while it grows.
 	servers atomic.Int64
+	clock   clock
 }
 
 // Statements are the statement files, a folder per dialect.

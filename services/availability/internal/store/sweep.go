@@ -44,6 +44,7 @@ type Path struct {
 	Braked    bool
 	Crowd     verdict.Crowd
 	Held      int // servers
+	Broker    verdict.Skew
 	OrderedBy string
 	OrderedAt time.Time
 }
@@ -56,7 +57,7 @@ type Sweep struct {
 	Changes       []verdict.Change
 	Statuses      []Status // those that changed
 	SecondWriters []int64  // servers whose Online another writer changed
-	// Paths are the Fleet's with State, Blind, Braked, Crowd and Held of this sweep, and with OrderedBy and OrderedAt as they were read:
+	// Paths are the Fleet's with State, Blind, Braked, Crowd, Held and Broker of this sweep, and with OrderedBy and OrderedAt as they were read:
 	// they tell which order was obeyed, so that one given meanwhile is kept. Written where they differ from what is stored.
 	Paths verdict.PerPath[Path]
 }

@@ -107,6 +107,9 @@ func (f facts) paths(out verdict.Outcomes) verdict.PerPath[store.Path] {
 	for path := range next {
 		stored, status := &next[path], out.Paths[path]
 		stored.State, stored.Blind, stored.Braked, stored.Crowd, stored.Held = out.State[path], status.Blind, status.Braked, status.Crowd, 0
+		if f.agents != nil {
+			stored.Broker = f.agents.evidence[path].Broker.Shown(stored.Broker)
+		}
 	}
 	for _, held := range out.Held {
 		next[held.HeldPath].Held++

@@ -162,6 +162,7 @@ type registry struct {
 	healthySince time.Time // zero: not healthy
 	backlog      time.Duration
 	heardAt      time.Time
+	skew         *registryv1.ClockSkew // of the broker's clock
 	err          error
 }
 
@@ -179,7 +180,7 @@ func (r *registry) ReadFleet(context.Context, *registryv1.ReadFleetRequest, ...g
 	}
 	bus := &registryv1.PathEvidence{
 		Path: registryv1.HeartbeatPath_HEARTBEAT_PATH_BUS, ReportedAt: timestamppb.New(r.reportedAt), HeardAt: timestamppb.New(r.heardAt),
-		Backlog: durationpb.New(r.backlog),
+		Backlog: durationpb.New(r.backlog), LongestReturn: durationpb.New(time.Second), BrokerSkew: r.skew,
 	}
 	if !r.healthySince.IsZero() {
 		bus.HealthySince = timestamppb.New(r.healthySince)

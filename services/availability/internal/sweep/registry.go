@@ -76,7 +76,9 @@ func newAgents(head *registryv1.FleetHead) *agents {
 		if path, known := paths[one.GetPath()]; known {
 			read.evidence[path] = verdict.Evidence{
 				ReportedAt: instant(one.GetReportedAt()), HealthySince: instant(one.GetHealthySince()),
-				Backlog: one.GetBacklog().AsDuration(), HeardAt: instant(one.GetHeardAt()),
+				Backlog: one.GetBacklog().AsDuration(), HeardAt: instant(one.GetHeardAt()), LongestReturn: one.GetLongestReturn().AsDuration(),
+				DisplacedAt: instant(one.GetDisplacedAt()), LongestFailover: one.GetLongestFailover().AsDuration(),
+				Broker: verdict.Skew{Ahead: one.GetBrokerSkew().GetAhead().AsDuration(), Within: one.GetBrokerSkew().GetUncertainty().AsDuration()},
 			}
 		}
 	}

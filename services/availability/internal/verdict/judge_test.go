@@ -106,6 +106,13 @@ func TestBlindness(t *testing.T) {
 		"ingest down":         {func(e *Evidence) { e.HealthySince = time.Time{} }, IngestDown},
 		"restarted":           {func(e *Evidence) { e.HealthySince = ago(limits.MaxAge - 1) }, IngestRestarted},
 		"one full max age":    {func(e *Evidence) { e.HealthySince = ago(limits.MaxAge) }, NotBlind},
+		"agents may be away":  {func(e *Evidence) { e.HealthySince, e.LongestReturn = ago(93*time.Second-1), time.Minute }, AgentsReturning},
+		"agents are back":     {func(e *Evidence) { e.HealthySince, e.LongestReturn = ago(93*time.Second), time.Minute }, NotBlind},
+		"an old registry":     {func(e *Evidence) { e.HealthySince, e.LongestReturn = ago(158*time.Second-1), 0 }, AgentsReturning},
+		"and then":            {func(e *Evidence) { e.HealthySince, e.LongestReturn = ago(158*time.Second), 0 }, NotBlind},
+		"displaced for short": {func(e *Evidence) { e.DisplacedAt, e.LongestFailover = ago(20*time.Second), 57*time.Second }, NotBlind},
+		"displaced for long":  {func(e *Evidence) { e.DisplacedAt, e.LongestFailover = ago(91*time.Second-1), 58*time.Second }, AgentsReturning},
+		"and found others":    {func(e *Evidence) { e.DisplacedAt, e.LongestFailover = ago(91*time.Second), 58*time.Second }, NotBlind},
 		"backlog at half":     {func(e *Evidence) { e.Backlog = 45 * time.Second }, NotBlind},
 		"backlog beyond half": {func(e *Evidence) { e.Backlog = 45*time.Second + 1 }, IngestBehind},
 		"somebody heard":      {func(e *Evidence) { e.HeardAt = ago(time.Minute - 1) }, NotBlind},
@@ -123,5 +130,5 @@ func TestBlindness(t *testing.T) {
 }
 
 func proof(now time.Time) Evidence {
-	return Evidence{ReportedAt: now, HealthySince: now.Add(-time.Hour), HeardAt: now}
+	return Evidence{ReportedAt: now, HealthySince: now.Add(-time.Hour), HeardAt: now, LongestReturn: time.Second}
 }

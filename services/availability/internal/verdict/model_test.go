@@ -70,7 +70,7 @@ func (w *world) ingest(*rapid.T) {
 // sweep compares what is decided with what the reference expects of each server.
 func (w *world) sweep(t *rapid.T) {
 	w.now = w.now.Add(15 * time.Second)
-	e := Evidence{ReportedAt: w.now, HealthySince: w.deafUntil, HeardAt: w.now} // agents without a server are heard too
+	e := Evidence{ReportedAt: w.now, HealthySince: w.deafUntil, HeardAt: w.now, LongestReturn: time.Second} // agents without a server are heard too
 	if w.deaf() {
 		e.HealthySince = time.Time{}
 	}

@@ -41,9 +41,11 @@ type PathState struct {
 
 // PathStatus is a path in this sweep. It is frozen if Blind says why, since State's FrozenSince.
 type PathStatus struct {
-	Blind  Blindness
-	Braked bool  // also while frozen
-	Crowd  Crowd // as the sweep leaves it
+	Blind Blindness
+	// StartingUntil is when silence counts again, while the path only proves itself; zero otherwise.
+	StartingUntil time.Time
+	Braked        bool  // also while frozen
+	Crowd         Crowd // as the sweep leaves it
 }
 
 // Holding is why a transition to offline was held.
@@ -138,7 +140,7 @@ func (out *Outcomes) judgePaths(in Input, servers []Server) {
 			next.FrozenSince = in.Now
 		}
 		out.State[p] = next
-		out.Paths[p] = PathStatus{Blind: blind, Braked: next.Brake.holds()}
+		out.Paths[p] = PathStatus{Blind: blind, StartingUntil: in.Evidence[p].provesBy(blind, in.Limits), Braked: next.Brake.holds()}
 	}
 }
 

@@ -250,7 +250,7 @@ func TestI11_IngestDownTenMinutes(t *testing.T) {
 	for at := epoch; at.Before(back.Add(3 * time.Minute)); at = at.Add(15 * time.Second) {
 		e := Evidence{}
 		if !at.Before(back) {
-			e = Evidence{ReportedAt: at, HealthySince: back, HeardAt: at}
+			e = Evidence{ReportedAt: at, HealthySince: back, HeardAt: at, LongestReturn: time.Second}
 			for i := 3; i < 200; i++ { // 1 to 3 stay silent
 				f.in.Servers[i].Agent.HeardAt[Bus] = at
 			}

@@ -84,7 +84,7 @@ func (j *journal) count(words string) int {
 
 func (w *world) replica() *replica {
 	r := &replica{w: w, registry: prometheus.NewRegistry(), log: &journal{}}
-	r.Job = New(w.open().Cloud(cloud.DefaultLimits()), debounce, NewMetrics(r.registry), slog.New(slog.NewTextHandler(r.log, nil)))
+	r.Job = New(w.open().Cloud(cloud.DefaultLimits()), debounce, cloud.DefaultReturns(), NewMetrics(r.registry), slog.New(slog.NewTextHandler(r.log, nil)))
 	return r
 }
 

@@ -24,10 +24,12 @@ const (
 type Job struct {
 	store    *store.Cloud
 	debounce time.Duration
+	returns  cloud.Returns
 	metrics  *Metrics
 	logger   *slog.Logger
 
 	directory atomic.Pointer[cloud.Directory] // nil: not read yet
+	displaced atomic.Pointer[cloud.Displacement]
 
 	// Of the goroutine that looks.
 	neededSince time.Time // zero: it is not needed
@@ -39,9 +41,9 @@ type Job struct {
 	blind, nobody, frozen bool
 }
 
-// New makes the job. Debounce is how long changes are gathered before agents are spread anew.
-func New(cloudStore *store.Cloud, debounce time.Duration, metrics *Metrics, logger *slog.Logger) *Job {
-	return &Job{store: cloudStore, debounce: debounce, metrics: metrics, logger: logger}
+// New makes the job. Debounce is how long changes are gathered before agents are spread again; returns go out with lists.
+func New(cloudStore *store.Cloud, debounce time.Duration, returns cloud.Returns, metrics *Metrics, logger *slog.Logger) *Job {
+	return &Job{store: cloudStore, debounce: debounce, returns: returns, metrics: metrics, logger: logger}
 }
 
 // Run looks until the context ends.
@@ -144,6 +146,8 @@ func (j *Job) look(ctx context.Context, now time.Time) (store.Look, error) {
 	if err != nil {
 		return look, err
 	}
+	displaced := look.Displacement()
+	j.displaced.Store(&displaced)
 	if look.DirectoryVersion != j.known().Version {
 		directory, err := j.store.Directory(ctx)
 		if err != nil {

@@ -3,6 +3,7 @@ package partition
 import (
 	"slices"
 	"testing"
+	"time"
 
 	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
 	"github.com/commandcenter/fleet/services/registry/internal/cloud"
@@ -32,7 +33,7 @@ func TestI16_ListIsInTheOrderOfTheDirectory(t *testing.T) {
 	for _, name := range []string{"BM-1", "BM-2", "BM-3"} {
 		agent := w.agent(name)
 		list := r.List(agent, "other")
-		if list.GetEtag() != directory.Etag(agent) || len(list.GetServers()) != 4 {
+		if list.GetEtag() != directory.Etag(agent)+"-60000" || list.GetLongestPause().AsDuration() != time.Minute || len(list.GetServers()) != 4 {
 			t.Fatal(list)
 		}
 		for i, id := range directory.List(agent) {
@@ -89,4 +90,22 @@ func BenchmarkList(b *testing.B) {
 			}
 		}
 	})
+}
+
+func TestAnotherPauseIsAnotherList(t *testing.T) {
+	w := newWorld(t)
+	w.join("a", "b")
+	w.enlist(2)
+	r := w.replica()
+	r.settle()
+	agent := w.agent("BM-1")
+	list := r.List(agent, "")
+	r.returns.LongestPause = 20 * time.Second
+	next := r.List(agent, list.GetEtag())
+	if next.GetLongestPause().AsDuration() != 20*time.Second || len(next.GetServers()) != 2 {
+		t.Fatalf("the agent is not told of the new pause: %v", next)
+	}
+	if again := r.List(agent, next.GetEtag()); again != nil {
+		t.Errorf("it was told: %v", again)
+	}
 }

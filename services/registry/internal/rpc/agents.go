@@ -7,6 +7,7 @@ import (
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/fault"
 	"github.com/commandcenter/fleet/services/registry/internal/bindings"
+	"github.com/commandcenter/fleet/services/registry/internal/cloud"
 	"github.com/commandcenter/fleet/services/registry/internal/enrollment"
 	"github.com/commandcenter/fleet/services/registry/internal/store"
 )
@@ -17,6 +18,8 @@ type Agents struct {
 	Store   *store.Store
 	Metrics *Metrics
 	Lists   Lists // nil: no direct agent is given a list
+	// Returns is how long agents that live may be away, and which control servers are silent; nil: it is not told.
+	Returns func() (cloud.Returns, cloud.Displacement)
 }
 
 const defaultMaxHeartbeatAge = 90 * time.Second

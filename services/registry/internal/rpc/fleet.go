@@ -20,7 +20,7 @@ func (s *Agents) ReadFleet(_ *registryv1.ReadFleetRequest, stream grpc.ServerStr
 	if err != nil {
 		return mapped(err, "")
 	}
-	if err := stream.Send(fleetHead(fleet)); err != nil {
+	if err := stream.Send(s.fleetHead(fleet)); err != nil {
 		return err
 	}
 	for part := range slices.Chunk(fleet.Servers, fleetPart) {
@@ -34,12 +34,18 @@ func (s *Agents) ReadFleet(_ *registryv1.ReadFleetRequest, stream grpc.ServerStr
 	return nil
 }
 
-func fleetHead(fleet store.Fleet) *registryv1.ReadFleetResponse {
+func (s *Agents) fleetHead(fleet store.Fleet) *registryv1.ReadFleetResponse {
+	bus, direct := pathEvidence(registryv1.HeartbeatPath_HEARTBEAT_PATH_BUS, fleet.Bus), pathEvidence(registryv1.HeartbeatPath_HEARTBEAT_PATH_DIRECT, fleet.Direct)
+	if s.Returns != nil {
+		returns, displaced := s.Returns()
+		bus.LongestReturn, direct.LongestReturn = durationpb.New(returns.BusReconnect), durationpb.New(returns.AfterOutage(displaced))
+		if displaced.Silent > 0 {
+			direct.DisplacedAt, direct.LongestFailover = instant(displaced.Since), durationpb.New(returns.AfterLoss(displaced))
+		}
+	}
 	return &registryv1.ReadFleetResponse{Part: &registryv1.ReadFleetResponse_Head{Head: &registryv1.FleetHead{
 		ReadAt: instant(fleet.ReadAt),
-		Paths: []*registryv1.PathEvidence{
-			pathEvidence(registryv1.HeartbeatPath_HEARTBEAT_PATH_BUS, fleet.Bus), pathEvidence(registryv1.HeartbeatPath_HEARTBEAT_PATH_DIRECT, fleet.Direct),
-		},
+		Paths:  []*registryv1.PathEvidence{bus, direct},
 	}}}
 }
 

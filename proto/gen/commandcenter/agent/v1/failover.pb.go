@@ -9,6 +9,7 @@ package agentv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -27,7 +28,11 @@ type FailoverList struct {
 	// Changes whenever the list does. Opaque.
 	Etag string `protobuf:"bytes,1,opt,name=etag,proto3" json:"etag,omitempty"`
 	// The first is the agent's primary.
-	Servers       []*ControlServerAddress `protobuf:"bytes,2,rep,name=servers,proto3" json:"servers,omitempty"`
+	Servers []*ControlServerAddress `protobuf:"bytes,2,rep,name=servers,proto3" json:"servers,omitempty"`
+	// How long the agent may pause at most between two calls while no control server takes its heartbeat. The delay that a busy one asks for
+	// counts up to this, and may get a quarter more. 100 ms to 10 min; set by the registry (returns.longestPause). Availability waits for as long
+	// before silence counts. Absent: nothing is said, and the agent goes by its own configuration.
+	LongestPause  *durationpb.Duration `protobuf:"bytes,3,opt,name=longest_pause,json=longestPause,proto3" json:"longest_pause,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -72,6 +77,13 @@ func (x *FailoverList) GetEtag() string {
 func (x *FailoverList) GetServers() []*ControlServerAddress {
 	if x != nil {
 		return x.Servers
+	}
+	return nil
+}
+
+func (x *FailoverList) GetLongestPause() *durationpb.Duration {
+	if x != nil {
+		return x.LongestPause
 	}
 	return nil
 }
@@ -144,10 +156,11 @@ var File_commandcenter_agent_v1_failover_proto protoreflect.FileDescriptor
 
 const file_commandcenter_agent_v1_failover_proto_rawDesc = "" +
 	"\n" +
-	"%commandcenter/agent/v1/failover.proto\x12\x16commandcenter.agent.v1\"j\n" +
+	"%commandcenter/agent/v1/failover.proto\x12\x16commandcenter.agent.v1\x1a\x1egoogle/protobuf/duration.proto\"\xaa\x01\n" +
 	"\fFailoverList\x12\x12\n" +
 	"\x04etag\x18\x01 \x01(\tR\x04etag\x12F\n" +
-	"\aservers\x18\x02 \x03(\v2,.commandcenter.agent.v1.ControlServerAddressR\aservers\"t\n" +
+	"\aservers\x18\x02 \x03(\v2,.commandcenter.agent.v1.ControlServerAddressR\aservers\x12>\n" +
+	"\rlongest_pause\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\flongestPause\"t\n" +
 	"\x14ControlServerAddress\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12#\n" +
 	"\rgrpc_endpoint\x18\x02 \x01(\tR\fgrpcEndpoint\x12#\n" +
@@ -170,14 +183,16 @@ var file_commandcenter_agent_v1_failover_proto_msgTypes = make([]protoimpl.Messa
 var file_commandcenter_agent_v1_failover_proto_goTypes = []any{
 	(*FailoverList)(nil),         // 0: commandcenter.agent.v1.FailoverList
 	(*ControlServerAddress)(nil), // 1: commandcenter.agent.v1.ControlServerAddress
+	(*durationpb.Duration)(nil),  // 2: google.protobuf.Duration
 }
 var file_commandcenter_agent_v1_failover_proto_depIdxs = []int32{
 	1, // 0: commandcenter.agent.v1.FailoverList.servers:type_name -> commandcenter.agent.v1.ControlServerAddress
-	1, // [1:1] is the sub-list for method output_type
-	1, // [1:1] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	2, // 1: commandcenter.agent.v1.FailoverList.longest_pause:type_name -> google.protobuf.Duration
+	2, // [2:2] is the sub-list for method output_type
+	2, // [2:2] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_agent_v1_failover_proto_init() }

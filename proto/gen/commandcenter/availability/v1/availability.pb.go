@@ -194,6 +194,71 @@ func (Holding) EnumDescriptor() ([]byte, []int) {
 	return file_commandcenter_availability_v1_availability_proto_rawDescGZIP(), []int{2}
 }
 
+// ServerState is how a server stands, in the one word that an operator would use. It is derived from the facts beside it.
+type ServerState int32
+
+const (
+	// Never sent.
+	ServerState_SERVER_STATE_UNSPECIFIED ServerState = 0
+	// It is online, and takes traffic.
+	ServerState_SERVER_STATE_ONLINE ServerState = 1
+	// It is offline, and neither in maintenance nor unknown.
+	ServerState_SERVER_STATE_OFFLINE ServerState = 2
+	// It is in maintenance, by switch or window, and therefore not online.
+	ServerState_SERVER_STATE_MAINTENANCE ServerState = 3
+	// It is silent, and stays online only because it is held: see holding.
+	ServerState_SERVER_STATE_HELD ServerState = 4
+	// It is not judged yet, or nothing tells whether it is available. Online stays as it is.
+	ServerState_SERVER_STATE_UNKNOWN ServerState = 5
+)
+
+// Enum value maps for ServerState.
+var (
+	ServerState_name = map[int32]string{
+		0: "SERVER_STATE_UNSPECIFIED",
+		1: "SERVER_STATE_ONLINE",
+		2: "SERVER_STATE_OFFLINE",
+		3: "SERVER_STATE_MAINTENANCE",
+		4: "SERVER_STATE_HELD",
+		5: "SERVER_STATE_UNKNOWN",
+	}
+	ServerState_value = map[string]int32{
+		"SERVER_STATE_UNSPECIFIED": 0,
+		"SERVER_STATE_ONLINE":      1,
+		"SERVER_STATE_OFFLINE":     2,
+		"SERVER_STATE_MAINTENANCE": 3,
+		"SERVER_STATE_HELD":        4,
+		"SERVER_STATE_UNKNOWN":     5,
+	}
+)
+
+func (x ServerState) Enum() *ServerState {
+	p := new(ServerState)
+	*p = x
+	return p
+}
+
+func (x ServerState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ServerState) Descriptor() protoreflect.EnumDescriptor {
+	return file_commandcenter_availability_v1_availability_proto_enumTypes[3].Descriptor()
+}
+
+func (ServerState) Type() protoreflect.EnumType {
+	return &file_commandcenter_availability_v1_availability_proto_enumTypes[3]
+}
+
+func (x ServerState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ServerState.Descriptor instead.
+func (ServerState) EnumDescriptor() ([]byte, []int) {
+	return file_commandcenter_availability_v1_availability_proto_rawDescGZIP(), []int{3}
+}
+
 // BrakeOrder is what an operator said about a path's brake.
 type BrakeOrder int32
 
@@ -235,11 +300,11 @@ func (x BrakeOrder) String() string {
 }
 
 func (BrakeOrder) Descriptor() protoreflect.EnumDescriptor {
-	return file_commandcenter_availability_v1_availability_proto_enumTypes[3].Descriptor()
+	return file_commandcenter_availability_v1_availability_proto_enumTypes[4].Descriptor()
 }
 
 func (BrakeOrder) Type() protoreflect.EnumType {
-	return &file_commandcenter_availability_v1_availability_proto_enumTypes[3]
+	return &file_commandcenter_availability_v1_availability_proto_enumTypes[4]
 }
 
 func (x BrakeOrder) Number() protoreflect.EnumNumber {
@@ -248,7 +313,7 @@ func (x BrakeOrder) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use BrakeOrder.Descriptor instead.
 func (BrakeOrder) EnumDescriptor() ([]byte, []int) {
-	return file_commandcenter_availability_v1_availability_proto_rawDescGZIP(), []int{3}
+	return file_commandcenter_availability_v1_availability_proto_rawDescGZIP(), []int{4}
 }
 
 // ServerAvailability is one BenefitManager server with its verdict.
@@ -267,7 +332,7 @@ type ServerAvailability struct {
 	// Why, in stable words: "heartbeat fresh", "heartbeat silent", "never heard", "probe succeeded", "probe failed", "probe undecided",
 	// "agent removed", "agent rejected", "never accepted", "registry unreachable".
 	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
-	// For people: the reason with its figures, as they were when it was last stored.
+	// For people: the reason in a sentence. It holds no instants, which are in fields of their own.
 	Detail string `protobuf:"bytes,7,opt,name=detail,proto3" json:"detail,omitempty"`
 	// Since when verdict, reason, online_decided, maintenance and holding are as they are; database time. Absent while not judged.
 	Since *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=since,proto3" json:"since,omitempty"`
@@ -279,8 +344,11 @@ type ServerAvailability struct {
 	HeldPath v1.HeartbeatPath `protobuf:"varint,11,opt,name=held_path,json=heldPath,proto3,enum=commandcenter.registry.v1.HeartbeatPath" json:"held_path,omitempty"`
 	// When another writer than this service last changed its Online, in mode own; absent if never.
 	SecondWriterAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=second_writer_at,json=secondWriterAt,proto3" json:"second_writer_at,omitempty"`
-	// Newest heartbeat, where that decided, as it was when the status was last stored.
-	HeardAt       *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=heard_at,json=heardAt,proto3" json:"heard_at,omitempty"`
+	// Newest heartbeat, where it is known to be the newest: while silence decides, and in the operators' list of agents, which reads the registry
+	// itself. Absent otherwise: a fresh heartbeat of the last sweep is not the newest for long.
+	HeardAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=heard_at,json=heardAt,proto3" json:"heard_at,omitempty"`
+	// How it stands, in one word.
+	State         ServerState `protobuf:"varint,14,opt,name=state,proto3,enum=commandcenter.availability.v1.ServerState" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -406,6 +474,13 @@ func (x *ServerAvailability) GetHeardAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ServerAvailability) GetState() ServerState {
+	if x != nil {
+		return x.State
+	}
+	return ServerState_SERVER_STATE_UNSPECIFIED
+}
+
 // PathStatus is how one heartbeat path stands.
 type PathStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -434,7 +509,13 @@ type PathStatus struct {
 	// Servers that stay online only because they are held on this path.
 	ServersHeld int32 `protobuf:"varint,12,opt,name=servers_held,json=serversHeld,proto3" json:"servers_held,omitempty"`
 	// Etag of the brake: changes with each new mass and each order. Opaque.
-	Etag          string `protobuf:"bytes,13,opt,name=etag,proto3" json:"etag,omitempty"`
+	Etag string `protobuf:"bytes,13,opt,name=etag,proto3" json:"etag,omitempty"`
+	// How far the broker's clock is from the database's, where that is more than 5 s for sure; absent otherwise, and on the direct path.
+	// Ages of heartbeats are taken from the broker's own clock, so that it decides nothing.
+	BrokerSkew *v1.ClockSkew `protobuf:"bytes,14,opt,name=broker_skew,json=brokerSkew,proto3" json:"broker_skew,omitempty"`
+	// While the path proves itself after a start or an outage: when silence on it counts again, if it stays healthy. Absent when it is not
+	// frozen, and when it is frozen for another reason. Database time.
+	StartingUntil *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=starting_until,json=startingUntil,proto3" json:"starting_until,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -558,6 +639,20 @@ func (x *PathStatus) GetEtag() string {
 		return x.Etag
 	}
 	return ""
+}
+
+func (x *PathStatus) GetBrokerSkew() *v1.ClockSkew {
+	if x != nil {
+		return x.BrokerSkew
+	}
+	return nil
+}
+
+func (x *PathStatus) GetStartingUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartingUntil
+	}
+	return nil
 }
 
 // Overview is how the job goes.
@@ -752,7 +847,9 @@ type ListAvailabilityRequest struct {
 	// 1 to 1,000; 0 means 100.
 	PageSize int32 `protobuf:"varint,7,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the page before.
-	PageToken     string `protobuf:"bytes,8,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,8,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Empty: every state.
+	States        []ServerState `protobuf:"varint,9,rep,packed,name=states,proto3,enum=commandcenter.availability.v1.ServerState" json:"states,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -841,6 +938,13 @@ func (x *ListAvailabilityRequest) GetPageToken() string {
 		return x.PageToken
 	}
 	return ""
+}
+
+func (x *ListAvailabilityRequest) GetStates() []ServerState {
+	if x != nil {
+		return x.States
+	}
+	return nil
 }
 
 // ListAvailabilityResponse is one page, by server key.
@@ -2784,7 +2888,7 @@ var File_commandcenter_availability_v1_availability_proto protoreflect.FileDescr
 
 const file_commandcenter_availability_v1_availability_proto_rawDesc = "" +
 	"\n" +
-	"0commandcenter/availability/v1/availability.proto\x12\x1dcommandcenter.availability.v1\x1a\x1bbuf/validate/validate.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd6\x04\n" +
+	"0commandcenter/availability/v1/availability.proto\x12\x1dcommandcenter.availability.v1\x1a\x1bbuf/validate/validate.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x98\x05\n" +
 	"\x12ServerAvailability\x12\x1d\n" +
 	"\n" +
 	"server_key\x18\x01 \x01(\x03R\tserverKey\x12\x16\n" +
@@ -2800,7 +2904,8 @@ const file_commandcenter_availability_v1_availability_proto_rawDesc = "" +
 	" \x01(\x0e2&.commandcenter.availability.v1.HoldingR\aholding\x12E\n" +
 	"\theld_path\x18\v \x01(\x0e2(.commandcenter.registry.v1.HeartbeatPathR\bheldPath\x12D\n" +
 	"\x10second_writer_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x0esecondWriterAt\x125\n" +
-	"\bheard_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\aheardAt\"\xb7\x04\n" +
+	"\bheard_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\aheardAt\x12@\n" +
+	"\x05state\x18\x0e \x01(\x0e2*.commandcenter.availability.v1.ServerStateR\x05state\"\xc1\x05\n" +
 	"\n" +
 	"PathStatus\x12<\n" +
 	"\x04path\x18\x01 \x01(\x0e2(.commandcenter.registry.v1.HeartbeatPathR\x04path\x12\x14\n" +
@@ -2819,7 +2924,10 @@ const file_commandcenter_availability_v1_availability_proto_rawDesc = "" +
 	" \x01(\x05R\rserversOnline\x12%\n" +
 	"\x0eservers_silent\x18\v \x01(\x05R\rserversSilent\x12!\n" +
 	"\fservers_held\x18\f \x01(\x05R\vserversHeld\x12\x12\n" +
-	"\x04etag\x18\r \x01(\tR\x04etag\"\xc2\x02\n" +
+	"\x04etag\x18\r \x01(\tR\x04etag\x12E\n" +
+	"\vbroker_skew\x18\x0e \x01(\v2$.commandcenter.registry.v1.ClockSkewR\n" +
+	"brokerSkew\x12A\n" +
+	"\x0estarting_until\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\rstartingUntil\"\xc2\x02\n" +
 	"\bOverview\x127\n" +
 	"\x04mode\x18\x01 \x01(\x0e2#.commandcenter.availability.v1.ModeR\x04mode\x12\x16\n" +
 	"\x06holder\x18\x02 \x01(\tR\x06holder\x12D\n" +
@@ -2829,7 +2937,7 @@ const file_commandcenter_availability_v1_availability_proto_rawDesc = "" +
 	"\x10second_writer_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x0esecondWriterAt\"\x14\n" +
 	"\x12GetOverviewRequest\"Z\n" +
 	"\x13GetOverviewResponse\x12C\n" +
-	"\boverview\x18\x01 \x01(\v2'.commandcenter.availability.v1.OverviewR\boverview\"\x96\x03\n" +
+	"\boverview\x18\x01 \x01(\v2'.commandcenter.availability.v1.OverviewR\boverview\"\xeb\x03\n" +
 	"\x17ListAvailabilityRequest\x12*\n" +
 	"\vserver_keys\x18\x01 \x03(\x03B\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\n" +
 	"serverKeys\x12S\n" +
@@ -2841,7 +2949,8 @@ const file_commandcenter_availability_v1_availability_proto_rawDesc = "" +
 	"\tpage_size\x18\a \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageTokenB\a\n" +
+	"page_token\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\x12S\n" +
+	"\x06states\x18\t \x03(\x0e2*.commandcenter.availability.v1.ServerStateB\x0f\xbaH\f\x92\x01\t\"\a\x82\x01\x04\x10\x01 \x00R\x06statesB\a\n" +
 	"\x05_heldB\x0e\n" +
 	"\f_maintenanceB\f\n" +
 	"\n" +
@@ -3004,7 +3113,14 @@ const file_commandcenter_availability_v1_availability_proto_rawDesc = "" +
 	"\aHolding\x12\x17\n" +
 	"\x13HOLDING_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eHOLDING_FROZEN\x10\x01\x12\x12\n" +
-	"\x0eHOLDING_BRAKED\x10\x02*l\n" +
+	"\x0eHOLDING_BRAKED\x10\x02*\xad\x01\n" +
+	"\vServerState\x12\x1c\n" +
+	"\x18SERVER_STATE_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13SERVER_STATE_ONLINE\x10\x01\x12\x18\n" +
+	"\x14SERVER_STATE_OFFLINE\x10\x02\x12\x1c\n" +
+	"\x18SERVER_STATE_MAINTENANCE\x10\x03\x12\x15\n" +
+	"\x11SERVER_STATE_HELD\x10\x04\x12\x18\n" +
+	"\x14SERVER_STATE_UNKNOWN\x10\x05*l\n" +
 	"\n" +
 	"BrakeOrder\x12\x1b\n" +
 	"\x17BRAKE_ORDER_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -3040,141 +3156,147 @@ func file_commandcenter_availability_v1_availability_proto_rawDescGZIP() []byte 
 	return file_commandcenter_availability_v1_availability_proto_rawDescData
 }
 
-var file_commandcenter_availability_v1_availability_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_commandcenter_availability_v1_availability_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
 var file_commandcenter_availability_v1_availability_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_commandcenter_availability_v1_availability_proto_goTypes = []any{
 	(Mode)(0),                                // 0: commandcenter.availability.v1.Mode
 	(Verdict)(0),                             // 1: commandcenter.availability.v1.Verdict
 	(Holding)(0),                             // 2: commandcenter.availability.v1.Holding
-	(BrakeOrder)(0),                          // 3: commandcenter.availability.v1.BrakeOrder
-	(*ServerAvailability)(nil),               // 4: commandcenter.availability.v1.ServerAvailability
-	(*PathStatus)(nil),                       // 5: commandcenter.availability.v1.PathStatus
-	(*Overview)(nil),                         // 6: commandcenter.availability.v1.Overview
-	(*GetOverviewRequest)(nil),               // 7: commandcenter.availability.v1.GetOverviewRequest
-	(*GetOverviewResponse)(nil),              // 8: commandcenter.availability.v1.GetOverviewResponse
-	(*ListAvailabilityRequest)(nil),          // 9: commandcenter.availability.v1.ListAvailabilityRequest
-	(*ListAvailabilityResponse)(nil),         // 10: commandcenter.availability.v1.ListAvailabilityResponse
-	(*GetAvailabilityRequest)(nil),           // 11: commandcenter.availability.v1.GetAvailabilityRequest
-	(*GetAvailabilityResponse)(nil),          // 12: commandcenter.availability.v1.GetAvailabilityResponse
-	(*WatchAvailabilityRequest)(nil),         // 13: commandcenter.availability.v1.WatchAvailabilityRequest
-	(*WatchAvailabilityResponse)(nil),        // 14: commandcenter.availability.v1.WatchAvailabilityResponse
-	(*SnapshotComplete)(nil),                 // 15: commandcenter.availability.v1.SnapshotComplete
-	(*ServerGone)(nil),                       // 16: commandcenter.availability.v1.ServerGone
-	(*ListOfflineLogRequest)(nil),            // 17: commandcenter.availability.v1.ListOfflineLogRequest
-	(*ListOfflineLogResponse)(nil),           // 18: commandcenter.availability.v1.ListOfflineLogResponse
-	(*OfflineLogEntry)(nil),                  // 19: commandcenter.availability.v1.OfflineLogEntry
-	(*OrderBrakeRequest)(nil),                // 20: commandcenter.availability.v1.OrderBrakeRequest
-	(*OrderBrakeResponse)(nil),               // 21: commandcenter.availability.v1.OrderBrakeResponse
-	(*MaintenanceSwitch)(nil),                // 22: commandcenter.availability.v1.MaintenanceSwitch
-	(*Maintenance)(nil),                      // 23: commandcenter.availability.v1.Maintenance
-	(*WindowRule)(nil),                       // 24: commandcenter.availability.v1.WindowRule
-	(*MaintenanceWindow)(nil),                // 25: commandcenter.availability.v1.MaintenanceWindow
-	(*Occurrence)(nil),                       // 26: commandcenter.availability.v1.Occurrence
-	(*GetMaintenanceRequest)(nil),            // 27: commandcenter.availability.v1.GetMaintenanceRequest
-	(*GetMaintenanceResponse)(nil),           // 28: commandcenter.availability.v1.GetMaintenanceResponse
-	(*SetMaintenanceRequest)(nil),            // 29: commandcenter.availability.v1.SetMaintenanceRequest
-	(*SetMaintenanceResponse)(nil),           // 30: commandcenter.availability.v1.SetMaintenanceResponse
-	(*ClearMaintenanceRequest)(nil),          // 31: commandcenter.availability.v1.ClearMaintenanceRequest
-	(*ClearMaintenanceResponse)(nil),         // 32: commandcenter.availability.v1.ClearMaintenanceResponse
-	(*ListMaintenanceWindowsRequest)(nil),    // 33: commandcenter.availability.v1.ListMaintenanceWindowsRequest
-	(*ListMaintenanceWindowsResponse)(nil),   // 34: commandcenter.availability.v1.ListMaintenanceWindowsResponse
-	(*CreateMaintenanceWindowRequest)(nil),   // 35: commandcenter.availability.v1.CreateMaintenanceWindowRequest
-	(*CreateMaintenanceWindowResponse)(nil),  // 36: commandcenter.availability.v1.CreateMaintenanceWindowResponse
-	(*DeleteMaintenanceWindowRequest)(nil),   // 37: commandcenter.availability.v1.DeleteMaintenanceWindowRequest
-	(*DeleteMaintenanceWindowResponse)(nil),  // 38: commandcenter.availability.v1.DeleteMaintenanceWindowResponse
-	(*PreviewMaintenanceWindowRequest)(nil),  // 39: commandcenter.availability.v1.PreviewMaintenanceWindowRequest
-	(*PreviewMaintenanceWindowResponse)(nil), // 40: commandcenter.availability.v1.PreviewMaintenanceWindowResponse
-	(*timestamppb.Timestamp)(nil),            // 41: google.protobuf.Timestamp
-	(v1.HeartbeatPath)(0),                    // 42: commandcenter.registry.v1.HeartbeatPath
-	(*durationpb.Duration)(nil),              // 43: google.protobuf.Duration
+	(ServerState)(0),                         // 3: commandcenter.availability.v1.ServerState
+	(BrakeOrder)(0),                          // 4: commandcenter.availability.v1.BrakeOrder
+	(*ServerAvailability)(nil),               // 5: commandcenter.availability.v1.ServerAvailability
+	(*PathStatus)(nil),                       // 6: commandcenter.availability.v1.PathStatus
+	(*Overview)(nil),                         // 7: commandcenter.availability.v1.Overview
+	(*GetOverviewRequest)(nil),               // 8: commandcenter.availability.v1.GetOverviewRequest
+	(*GetOverviewResponse)(nil),              // 9: commandcenter.availability.v1.GetOverviewResponse
+	(*ListAvailabilityRequest)(nil),          // 10: commandcenter.availability.v1.ListAvailabilityRequest
+	(*ListAvailabilityResponse)(nil),         // 11: commandcenter.availability.v1.ListAvailabilityResponse
+	(*GetAvailabilityRequest)(nil),           // 12: commandcenter.availability.v1.GetAvailabilityRequest
+	(*GetAvailabilityResponse)(nil),          // 13: commandcenter.availability.v1.GetAvailabilityResponse
+	(*WatchAvailabilityRequest)(nil),         // 14: commandcenter.availability.v1.WatchAvailabilityRequest
+	(*WatchAvailabilityResponse)(nil),        // 15: commandcenter.availability.v1.WatchAvailabilityResponse
+	(*SnapshotComplete)(nil),                 // 16: commandcenter.availability.v1.SnapshotComplete
+	(*ServerGone)(nil),                       // 17: commandcenter.availability.v1.ServerGone
+	(*ListOfflineLogRequest)(nil),            // 18: commandcenter.availability.v1.ListOfflineLogRequest
+	(*ListOfflineLogResponse)(nil),           // 19: commandcenter.availability.v1.ListOfflineLogResponse
+	(*OfflineLogEntry)(nil),                  // 20: commandcenter.availability.v1.OfflineLogEntry
+	(*OrderBrakeRequest)(nil),                // 21: commandcenter.availability.v1.OrderBrakeRequest
+	(*OrderBrakeResponse)(nil),               // 22: commandcenter.availability.v1.OrderBrakeResponse
+	(*MaintenanceSwitch)(nil),                // 23: commandcenter.availability.v1.MaintenanceSwitch
+	(*Maintenance)(nil),                      // 24: commandcenter.availability.v1.Maintenance
+	(*WindowRule)(nil),                       // 25: commandcenter.availability.v1.WindowRule
+	(*MaintenanceWindow)(nil),                // 26: commandcenter.availability.v1.MaintenanceWindow
+	(*Occurrence)(nil),                       // 27: commandcenter.availability.v1.Occurrence
+	(*GetMaintenanceRequest)(nil),            // 28: commandcenter.availability.v1.GetMaintenanceRequest
+	(*GetMaintenanceResponse)(nil),           // 29: commandcenter.availability.v1.GetMaintenanceResponse
+	(*SetMaintenanceRequest)(nil),            // 30: commandcenter.availability.v1.SetMaintenanceRequest
+	(*SetMaintenanceResponse)(nil),           // 31: commandcenter.availability.v1.SetMaintenanceResponse
+	(*ClearMaintenanceRequest)(nil),          // 32: commandcenter.availability.v1.ClearMaintenanceRequest
+	(*ClearMaintenanceResponse)(nil),         // 33: commandcenter.availability.v1.ClearMaintenanceResponse
+	(*ListMaintenanceWindowsRequest)(nil),    // 34: commandcenter.availability.v1.ListMaintenanceWindowsRequest
+	(*ListMaintenanceWindowsResponse)(nil),   // 35: commandcenter.availability.v1.ListMaintenanceWindowsResponse
+	(*CreateMaintenanceWindowRequest)(nil),   // 36: commandcenter.availability.v1.CreateMaintenanceWindowRequest
+	(*CreateMaintenanceWindowResponse)(nil),  // 37: commandcenter.availability.v1.CreateMaintenanceWindowResponse
+	(*DeleteMaintenanceWindowRequest)(nil),   // 38: commandcenter.availability.v1.DeleteMaintenanceWindowRequest
+	(*DeleteMaintenanceWindowResponse)(nil),  // 39: commandcenter.availability.v1.DeleteMaintenanceWindowResponse
+	(*PreviewMaintenanceWindowRequest)(nil),  // 40: commandcenter.availability.v1.PreviewMaintenanceWindowRequest
+	(*PreviewMaintenanceWindowResponse)(nil), // 41: commandcenter.availability.v1.PreviewMaintenanceWindowResponse
+	(*timestamppb.Timestamp)(nil),            // 42: google.protobuf.Timestamp
+	(v1.HeartbeatPath)(0),                    // 43: commandcenter.registry.v1.HeartbeatPath
+	(*v1.ClockSkew)(nil),                     // 44: commandcenter.registry.v1.ClockSkew
+	(*durationpb.Duration)(nil),              // 45: google.protobuf.Duration
 }
 var file_commandcenter_availability_v1_availability_proto_depIdxs = []int32{
 	1,  // 0: commandcenter.availability.v1.ServerAvailability.verdict:type_name -> commandcenter.availability.v1.Verdict
-	41, // 1: commandcenter.availability.v1.ServerAvailability.since:type_name -> google.protobuf.Timestamp
+	42, // 1: commandcenter.availability.v1.ServerAvailability.since:type_name -> google.protobuf.Timestamp
 	2,  // 2: commandcenter.availability.v1.ServerAvailability.holding:type_name -> commandcenter.availability.v1.Holding
-	42, // 3: commandcenter.availability.v1.ServerAvailability.held_path:type_name -> commandcenter.registry.v1.HeartbeatPath
-	41, // 4: commandcenter.availability.v1.ServerAvailability.second_writer_at:type_name -> google.protobuf.Timestamp
-	41, // 5: commandcenter.availability.v1.ServerAvailability.heard_at:type_name -> google.protobuf.Timestamp
-	42, // 6: commandcenter.availability.v1.PathStatus.path:type_name -> commandcenter.registry.v1.HeartbeatPath
-	41, // 7: commandcenter.availability.v1.PathStatus.frozen_since:type_name -> google.protobuf.Timestamp
-	41, // 8: commandcenter.availability.v1.PathStatus.brake_since:type_name -> google.protobuf.Timestamp
-	3,  // 9: commandcenter.availability.v1.PathStatus.order:type_name -> commandcenter.availability.v1.BrakeOrder
-	41, // 10: commandcenter.availability.v1.PathStatus.ordered_at:type_name -> google.protobuf.Timestamp
-	0,  // 11: commandcenter.availability.v1.Overview.mode:type_name -> commandcenter.availability.v1.Mode
-	41, // 12: commandcenter.availability.v1.Overview.lease_expires_at:type_name -> google.protobuf.Timestamp
-	5,  // 13: commandcenter.availability.v1.Overview.paths:type_name -> commandcenter.availability.v1.PathStatus
-	41, // 14: commandcenter.availability.v1.Overview.second_writer_at:type_name -> google.protobuf.Timestamp
-	6,  // 15: commandcenter.availability.v1.GetOverviewResponse.overview:type_name -> commandcenter.availability.v1.Overview
-	1,  // 16: commandcenter.availability.v1.ListAvailabilityRequest.verdicts:type_name -> commandcenter.availability.v1.Verdict
-	4,  // 17: commandcenter.availability.v1.ListAvailabilityResponse.servers:type_name -> commandcenter.availability.v1.ServerAvailability
-	4,  // 18: commandcenter.availability.v1.GetAvailabilityResponse.server:type_name -> commandcenter.availability.v1.ServerAvailability
-	4,  // 19: commandcenter.availability.v1.WatchAvailabilityResponse.server:type_name -> commandcenter.availability.v1.ServerAvailability
-	6,  // 20: commandcenter.availability.v1.WatchAvailabilityResponse.overview:type_name -> commandcenter.availability.v1.Overview
-	15, // 21: commandcenter.availability.v1.WatchAvailabilityResponse.snapshot_complete:type_name -> commandcenter.availability.v1.SnapshotComplete
-	16, // 22: commandcenter.availability.v1.WatchAvailabilityResponse.server_gone:type_name -> commandcenter.availability.v1.ServerGone
-	41, // 23: commandcenter.availability.v1.ListOfflineLogRequest.start_at:type_name -> google.protobuf.Timestamp
-	41, // 24: commandcenter.availability.v1.ListOfflineLogRequest.end_at:type_name -> google.protobuf.Timestamp
-	19, // 25: commandcenter.availability.v1.ListOfflineLogResponse.entries:type_name -> commandcenter.availability.v1.OfflineLogEntry
-	41, // 26: commandcenter.availability.v1.OfflineLogEntry.created_at:type_name -> google.protobuf.Timestamp
-	42, // 27: commandcenter.availability.v1.OrderBrakeRequest.path:type_name -> commandcenter.registry.v1.HeartbeatPath
-	3,  // 28: commandcenter.availability.v1.OrderBrakeRequest.order:type_name -> commandcenter.availability.v1.BrakeOrder
-	5,  // 29: commandcenter.availability.v1.OrderBrakeResponse.path:type_name -> commandcenter.availability.v1.PathStatus
-	41, // 30: commandcenter.availability.v1.MaintenanceSwitch.end_at:type_name -> google.protobuf.Timestamp
-	41, // 31: commandcenter.availability.v1.MaintenanceSwitch.changed_at:type_name -> google.protobuf.Timestamp
-	41, // 32: commandcenter.availability.v1.Maintenance.active_until:type_name -> google.protobuf.Timestamp
-	22, // 33: commandcenter.availability.v1.Maintenance.manual:type_name -> commandcenter.availability.v1.MaintenanceSwitch
-	25, // 34: commandcenter.availability.v1.Maintenance.windows:type_name -> commandcenter.availability.v1.MaintenanceWindow
-	41, // 35: commandcenter.availability.v1.WindowRule.start_at:type_name -> google.protobuf.Timestamp
-	41, // 36: commandcenter.availability.v1.WindowRule.end_at:type_name -> google.protobuf.Timestamp
-	43, // 37: commandcenter.availability.v1.WindowRule.duration:type_name -> google.protobuf.Duration
-	24, // 38: commandcenter.availability.v1.MaintenanceWindow.rule:type_name -> commandcenter.availability.v1.WindowRule
-	41, // 39: commandcenter.availability.v1.MaintenanceWindow.created_at:type_name -> google.protobuf.Timestamp
-	26, // 40: commandcenter.availability.v1.MaintenanceWindow.occurrences:type_name -> commandcenter.availability.v1.Occurrence
-	41, // 41: commandcenter.availability.v1.Occurrence.start_at:type_name -> google.protobuf.Timestamp
-	41, // 42: commandcenter.availability.v1.Occurrence.end_at:type_name -> google.protobuf.Timestamp
-	43, // 43: commandcenter.availability.v1.Occurrence.duration:type_name -> google.protobuf.Duration
-	43, // 44: commandcenter.availability.v1.Occurrence.wall_duration:type_name -> google.protobuf.Duration
-	23, // 45: commandcenter.availability.v1.GetMaintenanceResponse.maintenance:type_name -> commandcenter.availability.v1.Maintenance
-	41, // 46: commandcenter.availability.v1.SetMaintenanceRequest.end_at:type_name -> google.protobuf.Timestamp
-	43, // 47: commandcenter.availability.v1.SetMaintenanceRequest.duration:type_name -> google.protobuf.Duration
-	23, // 48: commandcenter.availability.v1.SetMaintenanceResponse.maintenance:type_name -> commandcenter.availability.v1.Maintenance
-	23, // 49: commandcenter.availability.v1.ClearMaintenanceResponse.maintenance:type_name -> commandcenter.availability.v1.Maintenance
-	25, // 50: commandcenter.availability.v1.ListMaintenanceWindowsResponse.windows:type_name -> commandcenter.availability.v1.MaintenanceWindow
-	24, // 51: commandcenter.availability.v1.CreateMaintenanceWindowRequest.rule:type_name -> commandcenter.availability.v1.WindowRule
-	25, // 52: commandcenter.availability.v1.CreateMaintenanceWindowResponse.window:type_name -> commandcenter.availability.v1.MaintenanceWindow
-	24, // 53: commandcenter.availability.v1.PreviewMaintenanceWindowRequest.rule:type_name -> commandcenter.availability.v1.WindowRule
-	26, // 54: commandcenter.availability.v1.PreviewMaintenanceWindowResponse.occurrences:type_name -> commandcenter.availability.v1.Occurrence
-	7,  // 55: commandcenter.availability.v1.Availability.GetOverview:input_type -> commandcenter.availability.v1.GetOverviewRequest
-	9,  // 56: commandcenter.availability.v1.Availability.ListAvailability:input_type -> commandcenter.availability.v1.ListAvailabilityRequest
-	11, // 57: commandcenter.availability.v1.Availability.GetAvailability:input_type -> commandcenter.availability.v1.GetAvailabilityRequest
-	13, // 58: commandcenter.availability.v1.Availability.WatchAvailability:input_type -> commandcenter.availability.v1.WatchAvailabilityRequest
-	17, // 59: commandcenter.availability.v1.Availability.ListOfflineLog:input_type -> commandcenter.availability.v1.ListOfflineLogRequest
-	20, // 60: commandcenter.availability.v1.Availability.OrderBrake:input_type -> commandcenter.availability.v1.OrderBrakeRequest
-	27, // 61: commandcenter.availability.v1.Availability.GetMaintenance:input_type -> commandcenter.availability.v1.GetMaintenanceRequest
-	29, // 62: commandcenter.availability.v1.Availability.SetMaintenance:input_type -> commandcenter.availability.v1.SetMaintenanceRequest
-	31, // 63: commandcenter.availability.v1.Availability.ClearMaintenance:input_type -> commandcenter.availability.v1.ClearMaintenanceRequest
-	33, // 64: commandcenter.availability.v1.Availability.ListMaintenanceWindows:input_type -> commandcenter.availability.v1.ListMaintenanceWindowsRequest
-	35, // 65: commandcenter.availability.v1.Availability.CreateMaintenanceWindow:input_type -> commandcenter.availability.v1.CreateMaintenanceWindowRequest
-	37, // 66: commandcenter.availability.v1.Availability.DeleteMaintenanceWindow:input_type -> commandcenter.availability.v1.DeleteMaintenanceWindowRequest
-	39, // 67: commandcenter.availability.v1.Availability.PreviewMaintenanceWindow:input_type -> commandcenter.availability.v1.PreviewMaintenanceWindowRequest
-	8,  // 68: commandcenter.availability.v1.Availability.GetOverview:output_type -> commandcenter.availability.v1.GetOverviewResponse
-	10, // 69: commandcenter.availability.v1.Availability.ListAvailability:output_type -> commandcenter.availability.v1.ListAvailabilityResponse
-	12, // 70: commandcenter.availability.v1.Availability.GetAvailability:output_type -> commandcenter.availability.v1.GetAvailabilityResponse
-	14, // 71: commandcenter.availability.v1.Availability.WatchAvailability:output_type -> commandcenter.availability.v1.WatchAvailabilityResponse
-	18, // 72: commandcenter.availability.v1.Availability.ListOfflineLog:output_type -> commandcenter.availability.v1.ListOfflineLogResponse
-	21, // 73: commandcenter.availability.v1.Availability.OrderBrake:output_type -> commandcenter.availability.v1.OrderBrakeResponse
-	28, // 74: commandcenter.availability.v1.Availability.GetMaintenance:output_type -> commandcenter.availability.v1.GetMaintenanceResponse
-	30, // 75: commandcenter.availability.v1.Availability.SetMaintenance:output_type -> commandcenter.availability.v1.SetMaintenanceResponse
-	32, // 76: commandcenter.availability.v1.Availability.ClearMaintenance:output_type -> commandcenter.availability.v1.ClearMaintenanceResponse
-	34, // 77: commandcenter.availability.v1.Availability.ListMaintenanceWindows:output_type -> commandcenter.availability.v1.ListMaintenanceWindowsResponse
-	36, // 78: commandcenter.availability.v1.Availability.CreateMaintenanceWindow:output_type -> commandcenter.availability.v1.CreateMaintenanceWindowResponse
-	38, // 79: commandcenter.availability.v1.Availability.DeleteMaintenanceWindow:output_type -> commandcenter.availability.v1.DeleteMaintenanceWindowResponse
-	40, // 80: commandcenter.availability.v1.Availability.PreviewMaintenanceWindow:output_type -> commandcenter.availability.v1.PreviewMaintenanceWindowResponse
-	68, // [68:81] is the sub-list for method output_type
-	55, // [55:68] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	43, // 3: commandcenter.availability.v1.ServerAvailability.held_path:type_name -> commandcenter.registry.v1.HeartbeatPath
+	42, // 4: commandcenter.availability.v1.ServerAvailability.second_writer_at:type_name -> google.protobuf.Timestamp
+	42, // 5: commandcenter.availability.v1.ServerAvailability.heard_at:type_name -> google.protobuf.Timestamp
+	3,  // 6: commandcenter.availability.v1.ServerAvailability.state:type_name -> commandcenter.availability.v1.ServerState
+	43, // 7: commandcenter.availability.v1.PathStatus.path:type_name -> commandcenter.registry.v1.HeartbeatPath
+	42, // 8: commandcenter.availability.v1.PathStatus.frozen_since:type_name -> google.protobuf.Timestamp
+	42, // 9: commandcenter.availability.v1.PathStatus.brake_since:type_name -> google.protobuf.Timestamp
+	4,  // 10: commandcenter.availability.v1.PathStatus.order:type_name -> commandcenter.availability.v1.BrakeOrder
+	42, // 11: commandcenter.availability.v1.PathStatus.ordered_at:type_name -> google.protobuf.Timestamp
+	44, // 12: commandcenter.availability.v1.PathStatus.broker_skew:type_name -> commandcenter.registry.v1.ClockSkew
+	42, // 13: commandcenter.availability.v1.PathStatus.starting_until:type_name -> google.protobuf.Timestamp
+	0,  // 14: commandcenter.availability.v1.Overview.mode:type_name -> commandcenter.availability.v1.Mode
+	42, // 15: commandcenter.availability.v1.Overview.lease_expires_at:type_name -> google.protobuf.Timestamp
+	6,  // 16: commandcenter.availability.v1.Overview.paths:type_name -> commandcenter.availability.v1.PathStatus
+	42, // 17: commandcenter.availability.v1.Overview.second_writer_at:type_name -> google.protobuf.Timestamp
+	7,  // 18: commandcenter.availability.v1.GetOverviewResponse.overview:type_name -> commandcenter.availability.v1.Overview
+	1,  // 19: commandcenter.availability.v1.ListAvailabilityRequest.verdicts:type_name -> commandcenter.availability.v1.Verdict
+	3,  // 20: commandcenter.availability.v1.ListAvailabilityRequest.states:type_name -> commandcenter.availability.v1.ServerState
+	5,  // 21: commandcenter.availability.v1.ListAvailabilityResponse.servers:type_name -> commandcenter.availability.v1.ServerAvailability
+	5,  // 22: commandcenter.availability.v1.GetAvailabilityResponse.server:type_name -> commandcenter.availability.v1.ServerAvailability
+	5,  // 23: commandcenter.availability.v1.WatchAvailabilityResponse.server:type_name -> commandcenter.availability.v1.ServerAvailability
+	7,  // 24: commandcenter.availability.v1.WatchAvailabilityResponse.overview:type_name -> commandcenter.availability.v1.Overview
+	16, // 25: commandcenter.availability.v1.WatchAvailabilityResponse.snapshot_complete:type_name -> commandcenter.availability.v1.SnapshotComplete
+	17, // 26: commandcenter.availability.v1.WatchAvailabilityResponse.server_gone:type_name -> commandcenter.availability.v1.ServerGone
+	42, // 27: commandcenter.availability.v1.ListOfflineLogRequest.start_at:type_name -> google.protobuf.Timestamp
+	42, // 28: commandcenter.availability.v1.ListOfflineLogRequest.end_at:type_name -> google.protobuf.Timestamp
+	20, // 29: commandcenter.availability.v1.ListOfflineLogResponse.entries:type_name -> commandcenter.availability.v1.OfflineLogEntry
+	42, // 30: commandcenter.availability.v1.OfflineLogEntry.created_at:type_name -> google.protobuf.Timestamp
+	43, // 31: commandcenter.availability.v1.OrderBrakeRequest.path:type_name -> commandcenter.registry.v1.HeartbeatPath
+	4,  // 32: commandcenter.availability.v1.OrderBrakeRequest.order:type_name -> commandcenter.availability.v1.BrakeOrder
+	6,  // 33: commandcenter.availability.v1.OrderBrakeResponse.path:type_name -> commandcenter.availability.v1.PathStatus
+	42, // 34: commandcenter.availability.v1.MaintenanceSwitch.end_at:type_name -> google.protobuf.Timestamp
+	42, // 35: commandcenter.availability.v1.MaintenanceSwitch.changed_at:type_name -> google.protobuf.Timestamp
+	42, // 36: commandcenter.availability.v1.Maintenance.active_until:type_name -> google.protobuf.Timestamp
+	23, // 37: commandcenter.availability.v1.Maintenance.manual:type_name -> commandcenter.availability.v1.MaintenanceSwitch
+	26, // 38: commandcenter.availability.v1.Maintenance.windows:type_name -> commandcenter.availability.v1.MaintenanceWindow
+	42, // 39: commandcenter.availability.v1.WindowRule.start_at:type_name -> google.protobuf.Timestamp
+	42, // 40: commandcenter.availability.v1.WindowRule.end_at:type_name -> google.protobuf.Timestamp
+	45, // 41: commandcenter.availability.v1.WindowRule.duration:type_name -> google.protobuf.Duration
+	25, // 42: commandcenter.availability.v1.MaintenanceWindow.rule:type_name -> commandcenter.availability.v1.WindowRule
+	42, // 43: commandcenter.availability.v1.MaintenanceWindow.created_at:type_name -> google.protobuf.Timestamp
+	27, // 44: commandcenter.availability.v1.MaintenanceWindow.occurrences:type_name -> commandcenter.availability.v1.Occurrence
+	42, // 45: commandcenter.availability.v1.Occurrence.start_at:type_name -> google.protobuf.Timestamp
+	42, // 46: commandcenter.availability.v1.Occurrence.end_at:type_name -> google.protobuf.Timestamp
+	45, // 47: commandcenter.availability.v1.Occurrence.duration:type_name -> google.protobuf.Duration
+	45, // 48: commandcenter.availability.v1.Occurrence.wall_duration:type_name -> google.protobuf.Duration
+	24, // 49: commandcenter.availability.v1.GetMaintenanceResponse.maintenance:type_name -> commandcenter.availability.v1.Maintenance
+	42, // 50: commandcenter.availability.v1.SetMaintenanceRequest.end_at:type_name -> google.protobuf.Timestamp
+	45, // 51: commandcenter.availability.v1.SetMaintenanceRequest.duration:type_name -> google.protobuf.Duration
+	24, // 52: commandcenter.availability.v1.SetMaintenanceResponse.maintenance:type_name -> commandcenter.availability.v1.Maintenance
+	24, // 53: commandcenter.availability.v1.ClearMaintenanceResponse.maintenance:type_name -> commandcenter.availability.v1.Maintenance
+	26, // 54: commandcenter.availability.v1.ListMaintenanceWindowsResponse.windows:type_name -> commandcenter.availability.v1.MaintenanceWindow
+	25, // 55: commandcenter.availability.v1.CreateMaintenanceWindowRequest.rule:type_name -> commandcenter.availability.v1.WindowRule
+	26, // 56: commandcenter.availability.v1.CreateMaintenanceWindowResponse.window:type_name -> commandcenter.availability.v1.MaintenanceWindow
+	25, // 57: commandcenter.availability.v1.PreviewMaintenanceWindowRequest.rule:type_name -> commandcenter.availability.v1.WindowRule
+	27, // 58: commandcenter.availability.v1.PreviewMaintenanceWindowResponse.occurrences:type_name -> commandcenter.availability.v1.Occurrence
+	8,  // 59: commandcenter.availability.v1.Availability.GetOverview:input_type -> commandcenter.availability.v1.GetOverviewRequest
+	10, // 60: commandcenter.availability.v1.Availability.ListAvailability:input_type -> commandcenter.availability.v1.ListAvailabilityRequest
+	12, // 61: commandcenter.availability.v1.Availability.GetAvailability:input_type -> commandcenter.availability.v1.GetAvailabilityRequest
+	14, // 62: commandcenter.availability.v1.Availability.WatchAvailability:input_type -> commandcenter.availability.v1.WatchAvailabilityRequest
+	18, // 63: commandcenter.availability.v1.Availability.ListOfflineLog:input_type -> commandcenter.availability.v1.ListOfflineLogRequest
+	21, // 64: commandcenter.availability.v1.Availability.OrderBrake:input_type -> commandcenter.availability.v1.OrderBrakeRequest
+	28, // 65: commandcenter.availability.v1.Availability.GetMaintenance:input_type -> commandcenter.availability.v1.GetMaintenanceRequest
+	30, // 66: commandcenter.availability.v1.Availability.SetMaintenance:input_type -> commandcenter.availability.v1.SetMaintenanceRequest
+	32, // 67: commandcenter.availability.v1.Availability.ClearMaintenance:input_type -> commandcenter.availability.v1.ClearMaintenanceRequest
+	34, // 68: commandcenter.availability.v1.Availability.ListMaintenanceWindows:input_type -> commandcenter.availability.v1.ListMaintenanceWindowsRequest
+	36, // 69: commandcenter.availability.v1.Availability.CreateMaintenanceWindow:input_type -> commandcenter.availability.v1.CreateMaintenanceWindowRequest
+	38, // 70: commandcenter.availability.v1.Availability.DeleteMaintenanceWindow:input_type -> commandcenter.availability.v1.DeleteMaintenanceWindowRequest
+	40, // 71: commandcenter.availability.v1.Availability.PreviewMaintenanceWindow:input_type -> commandcenter.availability.v1.PreviewMaintenanceWindowRequest
+	9,  // 72: commandcenter.availability.v1.Availability.GetOverview:output_type -> commandcenter.availability.v1.GetOverviewResponse
+	11, // 73: commandcenter.availability.v1.Availability.ListAvailability:output_type -> commandcenter.availability.v1.ListAvailabilityResponse
+	13, // 74: commandcenter.availability.v1.Availability.GetAvailability:output_type -> commandcenter.availability.v1.GetAvailabilityResponse
+	15, // 75: commandcenter.availability.v1.Availability.WatchAvailability:output_type -> commandcenter.availability.v1.WatchAvailabilityResponse
+	19, // 76: commandcenter.availability.v1.Availability.ListOfflineLog:output_type -> commandcenter.availability.v1.ListOfflineLogResponse
+	22, // 77: commandcenter.availability.v1.Availability.OrderBrake:output_type -> commandcenter.availability.v1.OrderBrakeResponse
+	29, // 78: commandcenter.availability.v1.Availability.GetMaintenance:output_type -> commandcenter.availability.v1.GetMaintenanceResponse
+	31, // 79: commandcenter.availability.v1.Availability.SetMaintenance:output_type -> commandcenter.availability.v1.SetMaintenanceResponse
+	33, // 80: commandcenter.availability.v1.Availability.ClearMaintenance:output_type -> commandcenter.availability.v1.ClearMaintenanceResponse
+	35, // 81: commandcenter.availability.v1.Availability.ListMaintenanceWindows:output_type -> commandcenter.availability.v1.ListMaintenanceWindowsResponse
+	37, // 82: commandcenter.availability.v1.Availability.CreateMaintenanceWindow:output_type -> commandcenter.availability.v1.CreateMaintenanceWindowResponse
+	39, // 83: commandcenter.availability.v1.Availability.DeleteMaintenanceWindow:output_type -> commandcenter.availability.v1.DeleteMaintenanceWindowResponse
+	41, // 84: commandcenter.availability.v1.Availability.PreviewMaintenanceWindow:output_type -> commandcenter.availability.v1.PreviewMaintenanceWindowResponse
+	72, // [72:85] is the sub-list for method output_type
+	59, // [59:72] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_availability_v1_availability_proto_init() }
@@ -3194,7 +3316,7 @@ func file_commandcenter_availability_v1_availability_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandcenter_availability_v1_availability_proto_rawDesc), len(file_commandcenter_availability_v1_availability_proto_rawDesc)),
-			NumEnums:      4,
+			NumEnums:      5,
 			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -81,7 +81,9 @@ type ListAvailabilityRequest struct {
 	// 1 to 1,000; 0 means 100.
 	PageSize int32 `protobuf:"varint,6,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the page before.
-	PageToken     string `protobuf:"bytes,7,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,7,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Empty: every state.
+	States        []v1.ServerState `protobuf:"varint,8,rep,packed,name=states,proto3,enum=commandcenter.availability.v1.ServerState" json:"states,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -163,6 +165,13 @@ func (x *ListAvailabilityRequest) GetPageToken() string {
 		return x.PageToken
 	}
 	return ""
+}
+
+func (x *ListAvailabilityRequest) GetStates() []v1.ServerState {
+	if x != nil {
+		return x.States
+	}
+	return nil
 }
 
 // ListAvailabilityResponse is one page, by server key.
@@ -904,7 +913,7 @@ var File_commandcenter_operator_v1_availability_proto protoreflect.FileDescripto
 const file_commandcenter_operator_v1_availability_proto_rawDesc = "" +
 	"\n" +
 	",commandcenter/operator/v1/availability.proto\x12\x19commandcenter.operator.v1\x1a\x1bbuf/validate/validate.proto\x1a0commandcenter/availability/v1/availability.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a.protoc-gen-openapiv2/options/annotations.proto\" \n" +
-	"\x1eGetAvailabilityOverviewRequest\"\xd9\x02\n" +
+	"\x1eGetAvailabilityOverviewRequest\"\x9d\x03\n" +
 	"\x17ListAvailabilityRequest\x12B\n" +
 	"\bverdicts\x18\x01 \x03(\x0e2&.commandcenter.availability.v1.VerdictR\bverdicts\x12\x17\n" +
 	"\x04held\x18\x02 \x01(\bH\x00R\x04held\x88\x01\x01\x12%\n" +
@@ -914,7 +923,8 @@ const file_commandcenter_operator_v1_availability_proto_rawDesc = "" +
 	"\tpage_size\x18\x06 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageTokenB\a\n" +
+	"page_token\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\x12B\n" +
+	"\x06states\x18\b \x03(\x0e2*.commandcenter.availability.v1.ServerStateR\x06statesB\a\n" +
 	"\x05_heldB\x0e\n" +
 	"\f_maintenanceB\f\n" +
 	"\n" +
@@ -1019,59 +1029,61 @@ var file_commandcenter_operator_v1_availability_proto_goTypes = []any{
 	(*DeleteMaintenanceWindowRequest)(nil),   // 14: commandcenter.operator.v1.DeleteMaintenanceWindowRequest
 	(*DeleteMaintenanceWindowResponse)(nil),  // 15: commandcenter.operator.v1.DeleteMaintenanceWindowResponse
 	(v1.Verdict)(0),                          // 16: commandcenter.availability.v1.Verdict
-	(*v1.ServerAvailability)(nil),            // 17: commandcenter.availability.v1.ServerAvailability
-	(v11.HeartbeatPath)(0),                   // 18: commandcenter.registry.v1.HeartbeatPath
-	(v1.BrakeOrder)(0),                       // 19: commandcenter.availability.v1.BrakeOrder
-	(*timestamppb.Timestamp)(nil),            // 20: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),              // 21: google.protobuf.Duration
-	(*v1.MaintenanceWindow)(nil),             // 22: commandcenter.availability.v1.MaintenanceWindow
-	(*v1.WindowRule)(nil),                    // 23: commandcenter.availability.v1.WindowRule
-	(*v1.Occurrence)(nil),                    // 24: commandcenter.availability.v1.Occurrence
-	(*v1.Overview)(nil),                      // 25: commandcenter.availability.v1.Overview
-	(*v1.WatchAvailabilityResponse)(nil),     // 26: commandcenter.availability.v1.WatchAvailabilityResponse
-	(*v1.PathStatus)(nil),                    // 27: commandcenter.availability.v1.PathStatus
-	(*v1.Maintenance)(nil),                   // 28: commandcenter.availability.v1.Maintenance
+	(v1.ServerState)(0),                      // 17: commandcenter.availability.v1.ServerState
+	(*v1.ServerAvailability)(nil),            // 18: commandcenter.availability.v1.ServerAvailability
+	(v11.HeartbeatPath)(0),                   // 19: commandcenter.registry.v1.HeartbeatPath
+	(v1.BrakeOrder)(0),                       // 20: commandcenter.availability.v1.BrakeOrder
+	(*timestamppb.Timestamp)(nil),            // 21: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),              // 22: google.protobuf.Duration
+	(*v1.MaintenanceWindow)(nil),             // 23: commandcenter.availability.v1.MaintenanceWindow
+	(*v1.WindowRule)(nil),                    // 24: commandcenter.availability.v1.WindowRule
+	(*v1.Occurrence)(nil),                    // 25: commandcenter.availability.v1.Occurrence
+	(*v1.Overview)(nil),                      // 26: commandcenter.availability.v1.Overview
+	(*v1.WatchAvailabilityResponse)(nil),     // 27: commandcenter.availability.v1.WatchAvailabilityResponse
+	(*v1.PathStatus)(nil),                    // 28: commandcenter.availability.v1.PathStatus
+	(*v1.Maintenance)(nil),                   // 29: commandcenter.availability.v1.Maintenance
 }
 var file_commandcenter_operator_v1_availability_proto_depIdxs = []int32{
 	16, // 0: commandcenter.operator.v1.ListAvailabilityRequest.verdicts:type_name -> commandcenter.availability.v1.Verdict
-	17, // 1: commandcenter.operator.v1.ListAvailabilityResponse.servers:type_name -> commandcenter.availability.v1.ServerAvailability
-	18, // 2: commandcenter.operator.v1.OrderBrakeRequest.path:type_name -> commandcenter.registry.v1.HeartbeatPath
-	19, // 3: commandcenter.operator.v1.OrderBrakeRequest.order:type_name -> commandcenter.availability.v1.BrakeOrder
-	20, // 4: commandcenter.operator.v1.SetMaintenanceRequest.end_at:type_name -> google.protobuf.Timestamp
-	21, // 5: commandcenter.operator.v1.SetMaintenanceRequest.duration:type_name -> google.protobuf.Duration
-	22, // 6: commandcenter.operator.v1.ListMaintenanceWindowsResponse.windows:type_name -> commandcenter.availability.v1.MaintenanceWindow
-	23, // 7: commandcenter.operator.v1.CreateMaintenanceWindowRequest.rule:type_name -> commandcenter.availability.v1.WindowRule
-	23, // 8: commandcenter.operator.v1.PreviewMaintenanceWindowRequest.rule:type_name -> commandcenter.availability.v1.WindowRule
-	24, // 9: commandcenter.operator.v1.PreviewMaintenanceWindowResponse.occurrences:type_name -> commandcenter.availability.v1.Occurrence
-	0,  // 10: commandcenter.operator.v1.AvailabilityConfig.GetOverview:input_type -> commandcenter.operator.v1.GetAvailabilityOverviewRequest
-	1,  // 11: commandcenter.operator.v1.AvailabilityConfig.ListAvailability:input_type -> commandcenter.operator.v1.ListAvailabilityRequest
-	3,  // 12: commandcenter.operator.v1.AvailabilityConfig.GetAvailability:input_type -> commandcenter.operator.v1.GetAvailabilityRequest
-	4,  // 13: commandcenter.operator.v1.AvailabilityConfig.WatchAvailability:input_type -> commandcenter.operator.v1.WatchAvailabilityRequest
-	5,  // 14: commandcenter.operator.v1.AvailabilityConfig.OrderBrake:input_type -> commandcenter.operator.v1.OrderBrakeRequest
-	6,  // 15: commandcenter.operator.v1.AvailabilityConfig.GetMaintenance:input_type -> commandcenter.operator.v1.GetMaintenanceRequest
-	7,  // 16: commandcenter.operator.v1.AvailabilityConfig.SetMaintenance:input_type -> commandcenter.operator.v1.SetMaintenanceRequest
-	8,  // 17: commandcenter.operator.v1.AvailabilityConfig.ClearMaintenance:input_type -> commandcenter.operator.v1.ClearMaintenanceRequest
-	9,  // 18: commandcenter.operator.v1.AvailabilityConfig.ListMaintenanceWindows:input_type -> commandcenter.operator.v1.ListMaintenanceWindowsRequest
-	11, // 19: commandcenter.operator.v1.AvailabilityConfig.CreateMaintenanceWindow:input_type -> commandcenter.operator.v1.CreateMaintenanceWindowRequest
-	12, // 20: commandcenter.operator.v1.AvailabilityConfig.PreviewMaintenanceWindow:input_type -> commandcenter.operator.v1.PreviewMaintenanceWindowRequest
-	14, // 21: commandcenter.operator.v1.AvailabilityConfig.DeleteMaintenanceWindow:input_type -> commandcenter.operator.v1.DeleteMaintenanceWindowRequest
-	25, // 22: commandcenter.operator.v1.AvailabilityConfig.GetOverview:output_type -> commandcenter.availability.v1.Overview
-	2,  // 23: commandcenter.operator.v1.AvailabilityConfig.ListAvailability:output_type -> commandcenter.operator.v1.ListAvailabilityResponse
-	17, // 24: commandcenter.operator.v1.AvailabilityConfig.GetAvailability:output_type -> commandcenter.availability.v1.ServerAvailability
-	26, // 25: commandcenter.operator.v1.AvailabilityConfig.WatchAvailability:output_type -> commandcenter.availability.v1.WatchAvailabilityResponse
-	27, // 26: commandcenter.operator.v1.AvailabilityConfig.OrderBrake:output_type -> commandcenter.availability.v1.PathStatus
-	28, // 27: commandcenter.operator.v1.AvailabilityConfig.GetMaintenance:output_type -> commandcenter.availability.v1.Maintenance
-	28, // 28: commandcenter.operator.v1.AvailabilityConfig.SetMaintenance:output_type -> commandcenter.availability.v1.Maintenance
-	28, // 29: commandcenter.operator.v1.AvailabilityConfig.ClearMaintenance:output_type -> commandcenter.availability.v1.Maintenance
-	10, // 30: commandcenter.operator.v1.AvailabilityConfig.ListMaintenanceWindows:output_type -> commandcenter.operator.v1.ListMaintenanceWindowsResponse
-	22, // 31: commandcenter.operator.v1.AvailabilityConfig.CreateMaintenanceWindow:output_type -> commandcenter.availability.v1.MaintenanceWindow
-	13, // 32: commandcenter.operator.v1.AvailabilityConfig.PreviewMaintenanceWindow:output_type -> commandcenter.operator.v1.PreviewMaintenanceWindowResponse
-	15, // 33: commandcenter.operator.v1.AvailabilityConfig.DeleteMaintenanceWindow:output_type -> commandcenter.operator.v1.DeleteMaintenanceWindowResponse
-	22, // [22:34] is the sub-list for method output_type
-	10, // [10:22] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	17, // 1: commandcenter.operator.v1.ListAvailabilityRequest.states:type_name -> commandcenter.availability.v1.ServerState
+	18, // 2: commandcenter.operator.v1.ListAvailabilityResponse.servers:type_name -> commandcenter.availability.v1.ServerAvailability
+	19, // 3: commandcenter.operator.v1.OrderBrakeRequest.path:type_name -> commandcenter.registry.v1.HeartbeatPath
+	20, // 4: commandcenter.operator.v1.OrderBrakeRequest.order:type_name -> commandcenter.availability.v1.BrakeOrder
+	21, // 5: commandcenter.operator.v1.SetMaintenanceRequest.end_at:type_name -> google.protobuf.Timestamp
+	22, // 6: commandcenter.operator.v1.SetMaintenanceRequest.duration:type_name -> google.protobuf.Duration
+	23, // 7: commandcenter.operator.v1.ListMaintenanceWindowsResponse.windows:type_name -> commandcenter.availability.v1.MaintenanceWindow
+	24, // 8: commandcenter.operator.v1.CreateMaintenanceWindowRequest.rule:type_name -> commandcenter.availability.v1.WindowRule
+	24, // 9: commandcenter.operator.v1.PreviewMaintenanceWindowRequest.rule:type_name -> commandcenter.availability.v1.WindowRule
+	25, // 10: commandcenter.operator.v1.PreviewMaintenanceWindowResponse.occurrences:type_name -> commandcenter.availability.v1.Occurrence
+	0,  // 11: commandcenter.operator.v1.AvailabilityConfig.GetOverview:input_type -> commandcenter.operator.v1.GetAvailabilityOverviewRequest
+	1,  // 12: commandcenter.operator.v1.AvailabilityConfig.ListAvailability:input_type -> commandcenter.operator.v1.ListAvailabilityRequest
+	3,  // 13: commandcenter.operator.v1.AvailabilityConfig.GetAvailability:input_type -> commandcenter.operator.v1.GetAvailabilityRequest
+	4,  // 14: commandcenter.operator.v1.AvailabilityConfig.WatchAvailability:input_type -> commandcenter.operator.v1.WatchAvailabilityRequest
+	5,  // 15: commandcenter.operator.v1.AvailabilityConfig.OrderBrake:input_type -> commandcenter.operator.v1.OrderBrakeRequest
+	6,  // 16: commandcenter.operator.v1.AvailabilityConfig.GetMaintenance:input_type -> commandcenter.operator.v1.GetMaintenanceRequest
+	7,  // 17: commandcenter.operator.v1.AvailabilityConfig.SetMaintenance:input_type -> commandcenter.operator.v1.SetMaintenanceRequest
+	8,  // 18: commandcenter.operator.v1.AvailabilityConfig.ClearMaintenance:input_type -> commandcenter.operator.v1.ClearMaintenanceRequest
+	9,  // 19: commandcenter.operator.v1.AvailabilityConfig.ListMaintenanceWindows:input_type -> commandcenter.operator.v1.ListMaintenanceWindowsRequest
+	11, // 20: commandcenter.operator.v1.AvailabilityConfig.CreateMaintenanceWindow:input_type -> commandcenter.operator.v1.CreateMaintenanceWindowRequest
+	12, // 21: commandcenter.operator.v1.AvailabilityConfig.PreviewMaintenanceWindow:input_type -> commandcenter.operator.v1.PreviewMaintenanceWindowRequest
+	14, // 22: commandcenter.operator.v1.AvailabilityConfig.DeleteMaintenanceWindow:input_type -> commandcenter.operator.v1.DeleteMaintenanceWindowRequest
+	26, // 23: commandcenter.operator.v1.AvailabilityConfig.GetOverview:output_type -> commandcenter.availability.v1.Overview
+	2,  // 24: commandcenter.operator.v1.AvailabilityConfig.ListAvailability:output_type -> commandcenter.operator.v1.ListAvailabilityResponse
+	18, // 25: commandcenter.operator.v1.AvailabilityConfig.GetAvailability:output_type -> commandcenter.availability.v1.ServerAvailability
+	27, // 26: commandcenter.operator.v1.AvailabilityConfig.WatchAvailability:output_type -> commandcenter.availability.v1.WatchAvailabilityResponse
+	28, // 27: commandcenter.operator.v1.AvailabilityConfig.OrderBrake:output_type -> commandcenter.availability.v1.PathStatus
+	29, // 28: commandcenter.operator.v1.AvailabilityConfig.GetMaintenance:output_type -> commandcenter.availability.v1.Maintenance
+	29, // 29: commandcenter.operator.v1.AvailabilityConfig.SetMaintenance:output_type -> commandcenter.availability.v1.Maintenance
+	29, // 30: commandcenter.operator.v1.AvailabilityConfig.ClearMaintenance:output_type -> commandcenter.availability.v1.Maintenance
+	10, // 31: commandcenter.operator.v1.AvailabilityConfig.ListMaintenanceWindows:output_type -> commandcenter.operator.v1.ListMaintenanceWindowsResponse
+	23, // 32: commandcenter.operator.v1.AvailabilityConfig.CreateMaintenanceWindow:output_type -> commandcenter.availability.v1.MaintenanceWindow
+	13, // 33: commandcenter.operator.v1.AvailabilityConfig.PreviewMaintenanceWindow:output_type -> commandcenter.operator.v1.PreviewMaintenanceWindowResponse
+	15, // 34: commandcenter.operator.v1.AvailabilityConfig.DeleteMaintenanceWindow:output_type -> commandcenter.operator.v1.DeleteMaintenanceWindowResponse
+	23, // [23:35] is the sub-list for method output_type
+	11, // [11:23] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_operator_v1_availability_proto_init() }

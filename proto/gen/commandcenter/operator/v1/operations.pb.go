@@ -415,8 +415,10 @@ type GetRouteResponse struct {
 	HttpVerification *v1.HttpVerification `protobuf:"bytes,10,opt,name=http_verification,json=httpVerification,proto3" json:"http_verification,omitempty"`
 	// Age up to which a verification counts.
 	MaxVerificationAge *durationpb.Duration `protobuf:"bytes,11,opt,name=max_verification_age,json=maxVerificationAge,proto3" json:"max_verification_age,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Whether heartbeats on the bus are received, and how far the broker's clock is from the database's; absent for an unknown agent.
+	BusIngest     *v1.IngestHealth `protobuf:"bytes,12,opt,name=bus_ingest,json=busIngest,proto3" json:"bus_ingest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetRouteResponse) Reset() {
@@ -522,6 +524,13 @@ func (x *GetRouteResponse) GetHttpVerification() *v1.HttpVerification {
 func (x *GetRouteResponse) GetMaxVerificationAge() *durationpb.Duration {
 	if x != nil {
 		return x.MaxVerificationAge
+	}
+	return nil
+}
+
+func (x *GetRouteResponse) GetBusIngest() *v1.IngestHealth {
+	if x != nil {
+		return x.BusIngest
 	}
 	return nil
 }
@@ -1566,10 +1575,8 @@ type SyncPackagesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name in any case.
 	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	// The set; empty: the agent's configured set. At most 500. In JSON leave it out for that: an empty list is refused.
-	Packages []*v12.Package `protobuf:"bytes,2,rep,name=packages,proto3" json:"packages,omitempty"`
-	// The set, for callers who must tell "no set given" from "an empty set": absent, packages counts; empty, it is refused. Not with packages.
-	Wanted        *v12.PackageSet `protobuf:"bytes,3,opt,name=wanted,proto3" json:"wanted,omitempty"`
+	// The set; empty: the agent's configured set. At most 500.
+	Packages      []*v12.Package `protobuf:"bytes,2,rep,name=packages,proto3" json:"packages,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1614,13 +1621,6 @@ func (x *SyncPackagesRequest) GetAgent() string {
 func (x *SyncPackagesRequest) GetPackages() []*v12.Package {
 	if x != nil {
 		return x.Packages
-	}
-	return nil
-}
-
-func (x *SyncPackagesRequest) GetWanted() *v12.PackageSet {
-	if x != nil {
-		return x.Wanted
 	}
 	return nil
 }
@@ -1931,7 +1931,7 @@ type BatchRunRequest_RecycleAppPool struct {
 }
 
 type BatchRunRequest_SyncPackages struct {
-	// Bring the packages to a set.
+	// Install what is missing of a set, and nothing else.
 	SyncPackages *v12.SyncPackages `protobuf:"bytes,17,opt,name=sync_packages,json=syncPackages,proto3,oneof"`
 }
 
@@ -2420,7 +2420,7 @@ const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"\x0fGetRouteRequest\x12 \n" +
 	"\x05agent\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x05agent\x12\x14\n" +
-	"\x05write\x18\x02 \x01(\bR\x05write\"\xc7\x04\n" +
+	"\x05write\x18\x02 \x01(\bR\x05write\"\x8f\x05\n" +
 	"\x10GetRouteResponse\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12B\n" +
 	"\ttransport\x18\x02 \x01(\x0e2$.commandcenter.registry.v1.TransportR\ttransport\x12\x18\n" +
@@ -2433,7 +2433,9 @@ const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"\rhttp_base_url\x18\t \x01(\tR\vhttpBaseUrl\x12X\n" +
 	"\x11http_verification\x18\n" +
 	" \x01(\v2+.commandcenter.registry.v1.HttpVerificationR\x10httpVerification\x12K\n" +
-	"\x14max_verification_age\x18\v \x01(\v2\x19.google.protobuf.DurationR\x12maxVerificationAge\"u\n" +
+	"\x14max_verification_age\x18\v \x01(\v2\x19.google.protobuf.DurationR\x12maxVerificationAge\x12F\n" +
+	"\n" +
+	"bus_ingest\x18\f \x01(\v2'.commandcenter.registry.v1.IngestHealthR\tbusIngest\"u\n" +
 	"\tRouteRule\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\tR\x06number\x12\x1c\n" +
 	"\tcondition\x18\x02 \x01(\tR\tcondition\x12\x18\n" +
@@ -2513,12 +2515,11 @@ const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x05agent\"\xa5\x01\n" +
 	"\x18ListCertificatesResponse\x12G\n" +
 	"\fcertificates\x18\x01 \x03(\v2#.commandcenter.agent.v1.CertificateR\fcertificates\x12@\n" +
-	"\areceipt\x18\x02 \x01(\v2&.commandcenter.operator.v1.ReadReceiptR\areceipt\"\xbb\x01\n" +
+	"\areceipt\x18\x02 \x01(\v2&.commandcenter.operator.v1.ReadReceiptR\areceipt\"\x7f\n" +
 	"\x13SyncPackagesRequest\x12 \n" +
 	"\x05agent\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x05agent\x12F\n" +
-	"\bpackages\x18\x02 \x03(\v2\x1f.commandcenter.agent.v1.PackageB\t\xbaH\x06\x92\x01\x03\x10\xf4\x03R\bpackages\x12:\n" +
-	"\x06wanted\x18\x03 \x01(\v2\".commandcenter.agent.v1.PackageSetR\x06wanted\"Y\n" +
+	"\bpackages\x18\x02 \x03(\v2\x1f.commandcenter.agent.v1.PackageB\t\xbaH\x06\x92\x01\x03\x10\xf4\x03R\bpackages\"Y\n" +
 	"\x11GetCommandRequest\x12 \n" +
 	"\x05agent\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x05agent\x12\"\n" +
@@ -2604,8 +2605,9 @@ const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"\bBatchRun\x12*.commandcenter.operator.v1.BatchRunRequest\x1a(.commandcenter.operator.v1.BatchRunEvent\"\xe4\x01\x92A\xac\x01:\x14application/x-ndjson:\x18application/problem+jsonJz\n" +
 	"\x03200\x12s\n" +
 	"COne event per line, each agent's as it comes; the last one sums up.\x12,\n" +
-	"*\x1a(.commandcenter.operator.v1.BatchRunEvent\x82\xd3\xe4\x93\x02.:\x01*Z\x16:\x01*\"\x11/api/agents-batch\"\x11/api/agents:batch0\x01B\xc6\r\x92A\xbd\v\x12\xa7\t\n" +
-	"\x19CommandCenter agent fleet\x12\x85\tOperate agents, decide about them, and edit the server catalog. Every error is application/problem+json. A command that changes something takes an Idempotency-Key, a UUID, which becomes its command id: sent again with the same body it runs nothing more and is answered with what became of it; with another body it is answered 409. A change carries the etag that was read, as If-Match or as a field: without one it is answered 428, with a stale one 412 and the present one. If-Match may list several, of which one has to match; W/ before one is passed over, since proxies that compress mark etags so; an empty one (\"\") matches nothing. Values of enums may be given without the enum's name and in any case (pending for REGISTRATION_STATE_PENDING), durations also as 90m, 7d or PT1H30M; answers have the whole names and seconds. Fields and query parameters that a route does not have are refused. In answers, lists and plain values are there even when empty. Grpc-Timeout (as in 5S, or 500m for milliseconds) shortens the time that a call may take; X-Request-Id names it in the log and in the answer. Retry-After is sent only where nothing was sent or changed.2\x02v12\x10application/json:\x10application/json:\x18application/problem+jsonR\\\n" +
+	"*\x1a(.commandcenter.operator.v1.BatchRunEvent\x82\xd3\xe4\x93\x02.:\x01*Z\x16:\x01*\"\x11/api/agents-batch\"\x11/api/agents:batch0\x01B\xe5\n" +
+	"\x92A\xdc\b\x12\xc6\x06\n" +
+	"\x19CommandCenter agent fleet\x12\xa4\x06Operate agents, decide about them, and edit the server catalog. Every error is application/problem+json. A command that changes something takes an Idempotency-Key, a UUID, which becomes its command id: sent again with the same body it runs nothing more and is answered with what became of it; with another body it is answered 409. A change carries the etag that was read, as If-Match or as a field: without one it is answered 428, with a stale one 412 and the present one. Fields and query parameters that a route does not have are refused. In answers, lists and plain values are there even when empty. Grpc-Timeout (as in 5S, or 500m for milliseconds) shortens the time that a call may take; X-Request-Id names it in the log and in the answer. Retry-After is sent only where nothing was sent or changed.2\x02v12\x10application/json:\x10application/json:\x18application/problem+jsonR\\\n" +
 	"\adefault\x12Q\n" +
 	"'Any error, as RFC 9457 problem details.\x12&\n" +
 	"$\x1a\".commandcenter.operator.v1.ProblemZg\n" +
@@ -2669,14 +2671,14 @@ var file_commandcenter_operator_v1_operations_proto_goTypes = []any{
 	(*v1.ServerLink)(nil),             // 35: commandcenter.registry.v1.ServerLink
 	(*v11.ServerAvailability)(nil),    // 36: commandcenter.availability.v1.ServerAvailability
 	(*v1.HttpVerification)(nil),       // 37: commandcenter.registry.v1.HttpVerification
-	(*timestamppb.Timestamp)(nil),     // 38: google.protobuf.Timestamp
-	(*v12.Change)(nil),                // 39: commandcenter.agent.v1.Change
-	(*v12.Installation)(nil),          // 40: commandcenter.agent.v1.Installation
-	(*v12.Service)(nil),               // 41: commandcenter.agent.v1.Service
-	(*v12.AppPool)(nil),               // 42: commandcenter.agent.v1.AppPool
-	(*v12.Certificate)(nil),           // 43: commandcenter.agent.v1.Certificate
-	(*v12.Package)(nil),               // 44: commandcenter.agent.v1.Package
-	(*v12.PackageSet)(nil),            // 45: commandcenter.agent.v1.PackageSet
+	(*v1.IngestHealth)(nil),           // 38: commandcenter.registry.v1.IngestHealth
+	(*timestamppb.Timestamp)(nil),     // 39: google.protobuf.Timestamp
+	(*v12.Change)(nil),                // 40: commandcenter.agent.v1.Change
+	(*v12.Installation)(nil),          // 41: commandcenter.agent.v1.Installation
+	(*v12.Service)(nil),               // 42: commandcenter.agent.v1.Service
+	(*v12.AppPool)(nil),               // 43: commandcenter.agent.v1.AppPool
+	(*v12.Certificate)(nil),           // 44: commandcenter.agent.v1.Certificate
+	(*v12.Package)(nil),               // 45: commandcenter.agent.v1.Package
 	(*v12.CommandRecord)(nil),         // 46: commandcenter.agent.v1.CommandRecord
 	(*v12.Uninstall)(nil),             // 47: commandcenter.agent.v1.Uninstall
 	(*v12.StartService)(nil),          // 48: commandcenter.agent.v1.StartService
@@ -2699,21 +2701,21 @@ var file_commandcenter_operator_v1_operations_proto_depIdxs = []int32{
 	34, // 8: commandcenter.operator.v1.GetRouteResponse.max_heartbeat_age:type_name -> google.protobuf.Duration
 	37, // 9: commandcenter.operator.v1.GetRouteResponse.http_verification:type_name -> commandcenter.registry.v1.HttpVerification
 	34, // 10: commandcenter.operator.v1.GetRouteResponse.max_verification_age:type_name -> google.protobuf.Duration
-	33, // 11: commandcenter.operator.v1.CommandResponse.transport:type_name -> commandcenter.registry.v1.Transport
-	38, // 12: commandcenter.operator.v1.CommandResponse.started_at:type_name -> google.protobuf.Timestamp
-	34, // 13: commandcenter.operator.v1.CommandResponse.duration:type_name -> google.protobuf.Duration
-	39, // 14: commandcenter.operator.v1.CommandResponse.changes:type_name -> commandcenter.agent.v1.Change
-	33, // 15: commandcenter.operator.v1.ReadReceipt.transport:type_name -> commandcenter.registry.v1.Transport
-	40, // 16: commandcenter.operator.v1.ListInstallationsResponse.installations:type_name -> commandcenter.agent.v1.Installation
-	8,  // 17: commandcenter.operator.v1.ListInstallationsResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	41, // 18: commandcenter.operator.v1.ListServicesResponse.services:type_name -> commandcenter.agent.v1.Service
-	8,  // 19: commandcenter.operator.v1.ListServicesResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	42, // 20: commandcenter.operator.v1.ListAppPoolsResponse.app_pools:type_name -> commandcenter.agent.v1.AppPool
-	8,  // 21: commandcenter.operator.v1.ListAppPoolsResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	43, // 22: commandcenter.operator.v1.ListCertificatesResponse.certificates:type_name -> commandcenter.agent.v1.Certificate
-	8,  // 23: commandcenter.operator.v1.ListCertificatesResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	44, // 24: commandcenter.operator.v1.SyncPackagesRequest.packages:type_name -> commandcenter.agent.v1.Package
-	45, // 25: commandcenter.operator.v1.SyncPackagesRequest.wanted:type_name -> commandcenter.agent.v1.PackageSet
+	38, // 11: commandcenter.operator.v1.GetRouteResponse.bus_ingest:type_name -> commandcenter.registry.v1.IngestHealth
+	33, // 12: commandcenter.operator.v1.CommandResponse.transport:type_name -> commandcenter.registry.v1.Transport
+	39, // 13: commandcenter.operator.v1.CommandResponse.started_at:type_name -> google.protobuf.Timestamp
+	34, // 14: commandcenter.operator.v1.CommandResponse.duration:type_name -> google.protobuf.Duration
+	40, // 15: commandcenter.operator.v1.CommandResponse.changes:type_name -> commandcenter.agent.v1.Change
+	33, // 16: commandcenter.operator.v1.ReadReceipt.transport:type_name -> commandcenter.registry.v1.Transport
+	41, // 17: commandcenter.operator.v1.ListInstallationsResponse.installations:type_name -> commandcenter.agent.v1.Installation
+	8,  // 18: commandcenter.operator.v1.ListInstallationsResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	42, // 19: commandcenter.operator.v1.ListServicesResponse.services:type_name -> commandcenter.agent.v1.Service
+	8,  // 20: commandcenter.operator.v1.ListServicesResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	43, // 21: commandcenter.operator.v1.ListAppPoolsResponse.app_pools:type_name -> commandcenter.agent.v1.AppPool
+	8,  // 22: commandcenter.operator.v1.ListAppPoolsResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	44, // 23: commandcenter.operator.v1.ListCertificatesResponse.certificates:type_name -> commandcenter.agent.v1.Certificate
+	8,  // 24: commandcenter.operator.v1.ListCertificatesResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	45, // 25: commandcenter.operator.v1.SyncPackagesRequest.packages:type_name -> commandcenter.agent.v1.Package
 	46, // 26: commandcenter.operator.v1.GetCommandResponse.record:type_name -> commandcenter.agent.v1.CommandRecord
 	8,  // 27: commandcenter.operator.v1.GetCommandResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
 	47, // 28: commandcenter.operator.v1.BatchRunRequest.uninstall:type_name -> commandcenter.agent.v1.Uninstall

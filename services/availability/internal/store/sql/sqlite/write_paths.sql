@@ -8,8 +8,10 @@ UPDATE TblAvailabilityPath SET
     CrowdOnline   = json_extract(v.value, '$[7]'),
     CrowdSilent   = json_extract(v.value, '$[8]'),
     Held          = json_extract(v.value, '$[9]'),
-    BrakeOrder    = CASE WHEN OrderedAt = json_extract(v.value, '$[10]') THEN 0 ELSE BrakeOrder END,
-    OrderedBy     = CASE WHEN OrderedAt = json_extract(v.value, '$[10]') THEN NULL ELSE OrderedBy END,
-    OrderedAt     = CASE WHEN OrderedAt = json_extract(v.value, '$[10]') THEN NULL ELSE OrderedAt END
+    BrokerAheadMs = json_extract(v.value, '$[10]'),
+    BrokerAheadWithinMs = json_extract(v.value, '$[11]'),
+    BrakeOrder    = CASE WHEN OrderedAt = json_extract(v.value, '$[12]') THEN 0 ELSE BrakeOrder END,
+    OrderedBy     = CASE WHEN OrderedAt = json_extract(v.value, '$[12]') THEN NULL ELSE OrderedBy END,
+    OrderedAt     = CASE WHEN OrderedAt = json_extract(v.value, '$[12]') THEN NULL ELSE OrderedAt END
 FROM json_each(@batch) v
 WHERE TblAvailabilityPath.Path = json_extract(v.value, '$[0]');

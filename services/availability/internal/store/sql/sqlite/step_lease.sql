@@ -1,0 +1,1 @@
+UPDATE TblJobLease SET ExpiresAt = @expiresAt WHERE Name = 'availability' AND ExpiresAt > @latest;

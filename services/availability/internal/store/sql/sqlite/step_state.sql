@@ -1,0 +1,1 @@
+UPDATE TblAvailabilityState SET SecondWriterAt = @now WHERE SecondWriterAt > @now;
