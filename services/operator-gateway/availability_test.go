@@ -32,8 +32,8 @@ var availabilityRoutes = []struct {
 }{
 	{"GET", "/api/availability/overview", "", "", `{}`, `"banners":["bus is frozen"]`, ""},
 	{
-		"GET", "/api/availability/servers?verdicts=VERDICT_UNKNOWN&held=true&maintenance=false&disagrees=true&query=bm&pageSize=5&pageToken=p", "", "",
-		`{"verdicts":["VERDICT_UNKNOWN"],"held":true,"maintenance":false,"disagrees":true,"query":"bm","pageSize":5,"pageToken":"p"}`, `"nextPageToken":"next"`, "",
+		"GET", "/api/availability/servers?verdicts=VERDICT_UNKNOWN&states=SERVER_STATE_HELD&held=true&maintenance=false&disagrees=true&query=bm&pageSize=5&pageToken=p", "", "",
+		`{"verdicts":["VERDICT_UNKNOWN"],"held":true,"maintenance":false,"disagrees":true,"query":"bm","pageSize":5,"pageToken":"p","states":["SERVER_STATE_HELD"]}`, `"nextPageToken":"next"`, "",
 	},
 	{"GET", "/api/availability/servers/bm-01", "", "", `{"server":"bm-01"}`, `"verdict":"VERDICT_AVAILABLE"`, ""},
 	{

@@ -95,7 +95,7 @@ func (a *fakeAvailability) GetOverview(_ context.Context, request *availabilityv
 }
 
 func (a *fakeAvailability) standing() *availabilityv1.ServerAvailability {
-	return &availabilityv1.ServerAvailability{ServerKey: 1, Server: "BM-01", Verdict: availabilityv1.Verdict_VERDICT_AVAILABLE, Reason: "heartbeat fresh"}
+	return &availabilityv1.ServerAvailability{ServerKey: 1, Server: "BM-01", Verdict: availabilityv1.Verdict_VERDICT_AVAILABLE, Reason: "heartbeat fresh", State: registryv1.ServerState_SERVER_STATE_ONLINE}
 }
 
 // ListAvailability lists the one server.

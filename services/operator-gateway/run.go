@@ -93,11 +93,12 @@ func newWork(cfg Config, upstreams *upstreams, overBus busTransport, metrics pro
 		Budgets: command.Budgets{Read: cfg.Budgets.Read, Write: cfg.Budgets.Write}, Metrics: command.NewMetrics(metrics),
 		Logger: cfg.Logger, Unreachable: verifier.Disprove,
 	}
+	verdicts := rpc.NewVerdicts(availability, cfg.Logger, metrics)
 	return &work{
 		bus: overBus, verifier: verifier, stopping: stopping,
-		operations:   &rpc.Operations{Registry: registry, Verdicts: rpc.NewVerdicts(availability, cfg.Logger, metrics), Executor: executor, Stopping: stopping},
+		operations:   &rpc.Operations{Registry: registry, Verdicts: verdicts, Executor: executor, Stopping: stopping},
 		agents:       &rpc.Agents{Registry: registry, Verifier: verifier, Policy: policy, Logger: cfg.Logger},
-		servers:      &rpc.Servers{Registry: registry, Availability: availability, Logger: cfg.Logger},
+		servers:      &rpc.Servers{Registry: registry, Availability: availability, Verdicts: verdicts, Logger: cfg.Logger},
 		availability: &rpc.Availability{Service: availability, Logger: cfg.Logger, Stopping: stopping},
 		cloud:        &rpc.Cloud{Registry: registry, Logger: cfg.Logger},
 	}, nil

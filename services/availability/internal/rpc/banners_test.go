@@ -45,6 +45,12 @@ func TestBanners(t *testing.T) {
 			"The bus path has been frozen since 2026-11-30 12:00:00 UTC (backlog older than half of the maximum heartbeat age): " +
 				"nobody heard on it is turned offline for silence, and 12 silent servers stay online.",
 		}},
+		"starting": {store.Overview{Lease: held, Paths: path(func(p *store.Path) {
+			frozen(p)
+			p.Blind, p.StartingUntil = verdict.IngestRestarted, noon.Add(3*time.Minute)
+		})}, own, []string{
+			"The bus path is starting, until 2026-11-30 12:03:00 UTC (ingest healthy for less than the maximum heartbeat age): it has to prove itself",
+		}},
 		"frozen, and nobody is heard on it": {store.Overview{Lease: held, Paths: path(func(p *store.Path) {
 			frozen(p)
 			p.Crowd, p.Held = verdict.Crowd{}, 0

@@ -23,6 +23,13 @@ var (
 		verdict.Frozen: availabilityv1.Holding_HOLDING_FROZEN,
 		verdict.Braked: availabilityv1.Holding_HOLDING_BRAKED,
 	}
+	states = map[verdict.State]registryv1.ServerState{
+		verdict.StateUnknown:     registryv1.ServerState_SERVER_STATE_UNKNOWN,
+		verdict.StateOnline:      registryv1.ServerState_SERVER_STATE_ONLINE,
+		verdict.StateOffline:     registryv1.ServerState_SERVER_STATE_OFFLINE,
+		verdict.StateMaintenance: registryv1.ServerState_SERVER_STATE_MAINTENANCE,
+		verdict.StateHeld:        registryv1.ServerState_SERVER_STATE_HELD,
+	}
 	paths = map[verdict.Path]registryv1.HeartbeatPath{
 		verdict.Bus:    registryv1.HeartbeatPath_HEARTBEAT_PATH_BUS,
 		verdict.Direct: registryv1.HeartbeatPath_HEARTBEAT_PATH_DIRECT,
@@ -52,13 +59,17 @@ func keyOf[K, V comparable](names map[K]V, name V) (K, bool) {
 func serverMessage(s store.Server) *availabilityv1.ServerAvailability {
 	message := &availabilityv1.ServerAvailability{
 		ServerKey: s.Key, Server: s.Name, Online: s.Online, OnlineDecided: s.Online, SecondWriterAt: instant(s.SecondWriterAt),
+		State: states[s.Facts().State()],
 	}
 	if s.Status.Since.IsZero() { // not judged yet: nothing is decided against what is stored
 		return message
 	}
 	message.OnlineDecided, message.Maintenance = s.Status.Online, s.Status.Maintenance
 	message.Verdict, message.Reason, message.Detail = verdicts[s.Status.Verdict.Availability], string(s.Status.Verdict.Reason), s.Detail
-	message.Since, message.HeardAt = instant(s.Status.Since), instant(s.Status.Verdict.HeardAt)
+	message.Since = instant(s.Status.Since)
+	if s.Status.Verdict.Reason == verdict.HeartbeatSilent { // a fresh heartbeat that was stored is not the newest for long
+		message.HeardAt = instant(s.Status.Verdict.HeardAt)
+	}
 	if s.Status.Held != verdict.NotHeld {
 		message.Holding, message.HeldPath = holdings[s.Status.Held], paths[s.Status.HeldPath]
 	}
@@ -72,7 +83,7 @@ func pathMessage(path verdict.Path, p store.Path) *availabilityv1.PathStatus {
 		Braked: p.Braked, BrakeSince: instant(brake.Since), BrakeProofs: int32(brake.Proofs),
 		Order: shownOrders[brake.Order], OrderedBy: p.OrderedBy, OrderedAt: instant(p.OrderedAt),
 		ServersOnline: int32(p.Crowd.Online), ServersSilent: int32(p.Crowd.Silent), ServersHeld: int32(p.Held), Etag: p.Etag(),
-		BrokerSkew: skewMessage(p.Broker),
+		BrokerSkew: skewMessage(p.Broker), StartingUntil: instant(p.StartingUntil),
 	}
 }
 

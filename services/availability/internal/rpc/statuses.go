@@ -18,6 +18,11 @@ func (a *Availability) ListAvailability(ctx context.Context, request *availabili
 			filter.Verdicts = append(filter.Verdicts, wanted)
 		}
 	}
+	for _, name := range request.GetStates() {
+		if wanted, known := keyOf(states, name); known {
+			filter.States = append(filter.States, wanted)
+		}
+	}
 	after, err := parsePageToken[int64](request.GetPageToken(), filter)
 	if err != nil {
 		return nil, err

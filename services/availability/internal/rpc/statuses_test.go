@@ -21,19 +21,20 @@ func TestServersAreShownAsJudged(t *testing.T) {
 	held := judged(1, true, verdict.Unavailable, verdict.HeartbeatSilent)
 	held.Held, held.HeldPath, held.Verdict.HeardAt, held.Verdict.Path = verdict.Braked, verdict.Direct, noon.Add(-time.Hour), verdict.Direct
 	maintained := judged(2, false, verdict.Available, verdict.HeartbeatFresh)
-	maintained.Maintenance = true
+	maintained.Maintenance, maintained.Verdict.HeardAt = true, noon // which nothing shows: it is not the newest for long
 	s.record(t, s.lead(t), verdict.PerPath[store.Path]{}, held, maintained)
 	for name, want := range map[string]*availabilityv1.ServerAvailability{
 		"bm-1": {
 			ServerKey: 1, Server: "BM-1", Online: true, OnlineDecided: true, Verdict: availabilityv1.Verdict_VERDICT_UNAVAILABLE,
 			Reason: "heartbeat silent", Detail: "detail of heartbeat silent", Since: timestamppb.New(noon), HeardAt: timestamppb.New(noon.Add(-time.Hour)),
 			Holding: availabilityv1.Holding_HOLDING_BRAKED, HeldPath: registryv1.HeartbeatPath_HEARTBEAT_PATH_DIRECT,
+			State: registryv1.ServerState_SERVER_STATE_HELD,
 		},
 		"BM-2": {
 			ServerKey: 2, Server: "BM-2", Verdict: availabilityv1.Verdict_VERDICT_AVAILABLE, Reason: "heartbeat fresh",
-			Detail: "detail of heartbeat fresh", Since: timestamppb.New(noon), Maintenance: true,
+			Detail: "detail of heartbeat fresh", Since: timestamppb.New(noon), Maintenance: true, State: registryv1.ServerState_SERVER_STATE_MAINTENANCE,
 		},
-		"BM-3": {ServerKey: 3, Server: "BM-3", Online: true, OnlineDecided: true}, // not judged yet
+		"BM-3": {ServerKey: 3, Server: "BM-3", Online: true, OnlineDecided: true, State: registryv1.ServerState_SERVER_STATE_UNKNOWN}, // not judged yet
 	} {
 		got, err := s.GetAvailability(t.Context(), &availabilityv1.GetAvailabilityRequest{Server: name})
 		if err != nil || !proto.Equal(got.GetServer(), want) {
@@ -76,7 +77,12 @@ func TestListsFilterAndPage(t *testing.T) {
 		"in maintenance": {&availabilityv1.ListAvailabilityRequest{Maintenance: yes}, "[2]"},
 		"not maintained": {&availabilityv1.ListAvailabilityRequest{Maintenance: no, Held: no}, "[3 4 5]"},
 		"disagrees":      {&availabilityv1.ListAvailabilityRequest{Disagrees: yes}, "[3]"},
-		"name":           {&availabilityv1.ListAvailabilityRequest{Query: "m-4"}, "[4]"},
+		"online":         {&availabilityv1.ListAvailabilityRequest{States: []registryv1.ServerState{registryv1.ServerState_SERVER_STATE_ONLINE}}, "[]"},
+		"state held":     {&availabilityv1.ListAvailabilityRequest{States: []registryv1.ServerState{registryv1.ServerState_SERVER_STATE_HELD}}, "[1]"},
+		"state offline, unknown": {&availabilityv1.ListAvailabilityRequest{States: []registryv1.ServerState{
+			registryv1.ServerState_SERVER_STATE_OFFLINE, registryv1.ServerState_SERVER_STATE_UNKNOWN,
+		}}, "[3 4 5]"},
+		"name": {&availabilityv1.ListAvailabilityRequest{Query: "m-4"}, "[4]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, size := range []int32{0, 1, 2} {

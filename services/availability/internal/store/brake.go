@@ -24,9 +24,9 @@ func readPaths(ctx context.Context, from reader) (verdict.PerPath[Path], error) 
 	var paths verdict.PerPath[Path]
 	err := from.Rows(ctx, "paths", func(scan func(...any) error) error {
 		var index, proofs, order, braked, online, silent, held, ahead, within sqldb.Int
-		var frozen, since, judged, orderedAt sqldb.Time
+		var frozen, since, judged, orderedAt, starting sqldb.Time
 		var orderedBy, blind sqldb.String
-		err := scan(&index, &frozen, &since, &proofs, &judged, &order, &orderedBy, &orderedAt, &blind, &braked, &online, &silent, &held, &ahead, &within)
+		err := scan(&index, &frozen, &since, &proofs, &judged, &order, &orderedBy, &orderedAt, &blind, &braked, &online, &silent, &held, &ahead, &within, &starting)
 		if err != nil {
 			return err
 		}
@@ -39,7 +39,7 @@ func readPaths(ctx context.Context, from reader) (verdict.PerPath[Path], error) 
 				Brake:       verdict.Brake{Since: since.Time, Proofs: int(proofs), JudgedAt: judged.Time, Order: verdict.Order(order)},
 			},
 			Blind: verdict.Blindness(blind), Braked: braked == 1, Crowd: verdict.Crowd{Online: int(online), Silent: int(silent)}, Held: int(held),
-			OrderedBy: string(orderedBy), OrderedAt: orderedAt.Time,
+			OrderedBy: string(orderedBy), OrderedAt: orderedAt.Time, StartingUntil: starting.Time,
 			Broker: verdict.Skew{Ahead: time.Duration(ahead) * time.Millisecond, Within: time.Duration(within) * time.Millisecond},
 		}
 		return nil

@@ -142,13 +142,18 @@ func (done *Recorded) marks(secondWriters []int64) [][]any {
 	return rows
 }
 
+// Shortened is a status's detail as it is stored.
+func Shortened(detail string) string {
+	if utf8.RuneCountInString(detail) > maxDetail {
+		return string([]rune(detail)[:maxDetail])
+	}
+	return detail
+}
+
 func statusRows(statuses []Status) [][]any {
 	rows := make([][]any, 0, len(statuses))
 	for _, s := range statuses {
-		detail := s.Detail
-		if utf8.RuneCountInString(detail) > maxDetail {
-			detail = string([]rune(detail)[:maxDetail])
-		}
+		detail := Shortened(s.Detail)
 		rows = append(rows, []any{
 			s.Key, int(s.Verdict.Availability), string(s.Verdict.Reason), detail, flagOf(s.Online), flagOf(s.Maintenance),
 			string(s.Held), int(s.HeldPath), sqldb.NullText(s.Verdict.HeardAt), int(s.Verdict.Path), sqldb.Text(s.Since),
@@ -180,5 +185,6 @@ func pathRow(index int, p Path) []any {
 		index, sqldb.NullText(p.State.FrozenSince), sqldb.NullText(brake.Since), brake.Proofs, sqldb.NullText(brake.JudgedAt),
 		string(p.Blind), flagOf(p.Braked), p.Crowd.Online, p.Crowd.Silent, p.Held,
 		sqldb.Null(p.Broker.Ahead.Milliseconds()), sqldb.Null(p.Broker.Within.Milliseconds()),
+		sqldb.NullText(p.StartingUntil),
 	}
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -64,6 +65,7 @@ type Filter struct {
 	Maintenance int                    // likewise
 	Disagrees   int                    // likewise: whether Online is not as decided
 	Query       string                 // part of the name, any case
+	States      []verdict.State        // empty: all
 }
 
 // Statuses reads a page of servers by key, those after a key, and tells whether there are more. Those not judged yet are there too.
@@ -77,6 +79,7 @@ func (s *Store) Statuses(ctx context.Context, filter Filter, limit int, afterKey
 	}
 	args := []any{
 		named("verdicts", verdicts.String()), named("held", filter.Held), named("maintenance", filter.Maintenance), named("disagrees", filter.Disagrees),
+		named("codes", codesOf(filter.States)),
 		named("query", spelling.Fold(filter.Query)), named("limit", limit+1), named("afterKey", afterKey),
 	}
 	statement := "statuses"
@@ -95,6 +98,18 @@ func (s *Store) Statuses(ctx context.Context, filter Filter, limit int, afterKey
 		return servers[:limit], true, err
 	}
 	return servers, false, err
+}
+
+// codesOf lists the codes of the states' facts, between commas; empty: all.
+func codesOf(states []verdict.State) string {
+	if len(states) == 0 {
+		return ""
+	}
+	var codes strings.Builder
+	for _, code := range verdict.Codes(states...) {
+		fmt.Fprintf(&codes, ",%d", code)
+	}
+	return codes.String() + ","
 }
 
 // ChangedSince reads the servers that show something new since a revision.

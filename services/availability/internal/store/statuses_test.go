@@ -40,11 +40,20 @@ func TestStatusesAreFilteredAndPaged(t *testing.T) {
 		"agrees":             {func(f *store.Filter) { f.Disagrees = 0 }, []int{1, 2, 4, 5, 6}},
 		"name":               {func(f *store.Filter) { f.Query = "m-5" }, []int{5}},
 		"no name":            {func(f *store.Filter) { f.Query = "%" }, nil},
-		"keys":               {func(f *store.Filter) { f.Keys = []int64{keys[5], keys[0], keys[0], keys[5] + 1, 0} }, []int{1, 6}},
-		"keys and more":      {func(f *store.Filter) { f.Keys, f.Disagrees, f.Query = keys[:3], 1, "BM" }, []int{3}},
-		"keys, unavailable":  {func(f *store.Filter) { f.Keys, f.Verdicts = keys[:2], []verdict.Availability{verdict.Unavailable} }, []int{1}},
-		"keys, held":         {func(f *store.Filter) { f.Keys, f.Held = keys[:3], 1 }, []int{2}},
-		"keys, maintenance":  {func(f *store.Filter) { f.Keys, f.Maintenance = keys[:3], 1 }, []int{3}},
+		"offline":            {func(f *store.Filter) { f.States = []verdict.State{verdict.StateOffline} }, []int{1}},
+		"online":             {func(f *store.Filter) { f.States = []verdict.State{verdict.StateOnline} }, []int{4}},
+		"state held":         {func(f *store.Filter) { f.States = []verdict.State{verdict.StateHeld} }, []int{2}},
+		"state maintenance":  {func(f *store.Filter) { f.States = []verdict.State{verdict.StateMaintenance} }, []int{3}},
+		"state unknown":      {func(f *store.Filter) { f.States = []verdict.State{verdict.StateUnknown} }, []int{5, 6}},
+		"every state":        {func(f *store.Filter) { f.States = verdict.States() }, []int{1, 2, 3, 4, 5, 6}},
+		"keys of two states": {func(f *store.Filter) {
+			f.Keys, f.States = keys[:5], []verdict.State{verdict.StateHeld, verdict.StateUnknown}
+		}, []int{2, 5}},
+		"keys":              {func(f *store.Filter) { f.Keys = []int64{keys[5], keys[0], keys[0], keys[5] + 1, 0} }, []int{1, 6}},
+		"keys and more":     {func(f *store.Filter) { f.Keys, f.Disagrees, f.Query = keys[:3], 1, "BM" }, []int{3}},
+		"keys, unavailable": {func(f *store.Filter) { f.Keys, f.Verdicts = keys[:2], []verdict.Availability{verdict.Unavailable} }, []int{1}},
+		"keys, held":        {func(f *store.Filter) { f.Keys, f.Held = keys[:3], 1 }, []int{2}},
+		"keys, maintenance": {func(f *store.Filter) { f.Keys, f.Maintenance = keys[:3], 1 }, []int{3}},
 	} {
 		filter := any
 		row.change(&filter)

@@ -37,16 +37,26 @@ type Server struct {
 	SecondWriterAt time.Time      // zero: never
 }
 
+// Facts are what the server's state follows from.
+func (s Server) Facts() verdict.Facts {
+	return verdict.Facts{
+		Judged: !s.Status.Since.IsZero(), Availability: s.Status.Verdict.Availability, Held: s.Status.Held != verdict.NotHeld,
+		Maintenance: s.Status.Maintenance, Online: s.Online,
+	}
+}
+
 // Path is a path's state with what is shown of it.
 type Path struct {
-	State     verdict.PathState
-	Blind     verdict.Blindness
-	Braked    bool
-	Crowd     verdict.Crowd
-	Held      int // servers
-	Broker    verdict.Skew
-	OrderedBy string
-	OrderedAt time.Time
+	State  verdict.PathState
+	Blind  verdict.Blindness
+	Braked bool
+	Crowd  verdict.Crowd
+	Held   int // servers
+	// StartingUntil is when silence on it counts again, while it only proves itself; zero otherwise.
+	StartingUntil time.Time
+	Broker        verdict.Skew
+	OrderedBy     string
+	OrderedAt     time.Time
 }
 
 // Sweep is what one sweep writes, in one transaction whose first statement holds the lease.

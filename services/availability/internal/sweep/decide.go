@@ -90,15 +90,30 @@ func (f facts) writes(out verdict.Outcomes, secondWriters map[int64]bool) store.
 		if secondWriters[status.Key] {
 			sweep.SecondWriters = append(sweep.SecondWriters, status.Key)
 		}
-		if f.agents == nil && status.Maintenance == stored.Status.Maintenance && status.Online == stored.Online {
+		words := f.maintenance[status.Key]
+		if f.agents == nil && status.Maintenance == stored.Status.Maintenance && status.Online == stored.Online && strings.HasPrefix(stored.Detail, words) {
 			continue
 		}
-		// Maintenance may have got another end or reason meanwhile.
-		if words := f.maintenance[status.Key]; !status.Same(stored.Status) || !strings.HasPrefix(stored.Detail, words) {
-			sweep.Statuses = append(sweep.Statuses, store.Status{Status: status, Detail: detail(status, words)})
+		if text := detail(status, words); !status.Same(stored.Status) || outdated(stored, status, words, text) {
+			sweep.Statuses = append(sweep.Statuses, store.Status{Status: status, Detail: text})
 		}
 	}
 	return sweep
+}
+
+// outdated reports whether what is shown beside a status that is the same has changed: maintenance got another end or reason, an agent that is silent
+// was heard a little later than was known, or the words are those of a release before. How the newest probe failed changes from round to round,
+// and is left as it was.
+func outdated(stored *store.Server, status verdict.Status, maintenance, text string) bool {
+	switch status.Verdict.Reason {
+	case verdict.HeartbeatSilent:
+		if !status.Verdict.HeardAt.Equal(stored.Status.Verdict.HeardAt) {
+			return true
+		}
+	case verdict.ProbeFailed, verdict.ProbeUndecided:
+		return !strings.HasPrefix(stored.Detail, maintenance)
+	}
+	return stored.Detail != store.Shortened(text)
 }
 
 // paths keep who gave an order and when, also of one that ended: so the store knows which it was.
@@ -107,6 +122,7 @@ func (f facts) paths(out verdict.Outcomes) verdict.PerPath[store.Path] {
 	for path := range next {
 		stored, status := &next[path], out.Paths[path]
 		stored.State, stored.Blind, stored.Braked, stored.Crowd, stored.Held = out.State[path], status.Blind, status.Braked, status.Crowd, 0
+		stored.StartingUntil = status.StartingUntil
 		if f.agents != nil {
 			stored.Broker = f.agents.evidence[path].Broker.Shown(stored.Broker)
 		}

@@ -2,7 +2,6 @@ package sweep
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/commandcenter/fleet/services/availability/internal/verdict"
 )
@@ -16,12 +15,15 @@ var reasons = map[verdict.Reason]string{
 	verdict.RegistryUnreachable: "the registry did not answer",
 }
 
-// detail says a status in words, for people. Those of maintenance come first, where it is in any.
+// detail says a status in words, for people. Those of maintenance come first, where it is in any. It is stored for as long as the status stays the
+// same, so that it holds no instant that grows old.
 func detail(s verdict.Status, maintenance string) string {
 	text := reasons[s.Verdict.Reason]
 	switch s.Verdict.Reason {
-	case verdict.HeartbeatFresh, verdict.HeartbeatSilent:
-		text = fmt.Sprintf("last heartbeat at %s over the %s path", s.Verdict.HeardAt.Format(time.RFC3339), s.Verdict.Path)
+	case verdict.HeartbeatFresh:
+		text = fmt.Sprintf("its agent is heard over the %s path", s.Verdict.Path)
+	case verdict.HeartbeatSilent:
+		text = fmt.Sprintf("its agent has been silent for the maximum heartbeat age or longer; it was last heard over the %s path", s.Verdict.Path)
 	case verdict.ProbeFailed:
 		text = fmt.Sprintf("the last %d HTTP probes failed: %s", verdict.ProbeRounds, s.Verdict.ProbeError)
 	case verdict.ProbeUndecided:

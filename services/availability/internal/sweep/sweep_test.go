@@ -3,11 +3,13 @@ package sweep
 import (
 	"context"
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/availability/internal/store"
@@ -370,7 +372,7 @@ func TestMaintenanceIsToldAsItIsNow(t *testing.T) {
 	told := func(words string) {
 		t.Helper()
 		w.pass(job)
-		if server, err := opened.StatusOf(t.Context(), "BM-0s"); err != nil || !strings.HasPrefix(server.Detail, words+"; last heartbeat at ") {
+		if server, err := opened.StatusOf(t.Context(), "BM-0s"); err != nil || !strings.HasPrefix(server.Detail, words+"; its agent is heard over the bus path") {
 			t.Errorf("%q, %v", server.Detail, err)
 		}
 	}
@@ -389,6 +391,64 @@ func TestMaintenanceIsToldAsItIsNow(t *testing.T) {
 	job.Store.(*database).before = nil
 	turn("2", false, "", time.Time{})
 	told("in a maintenance window until 2026-03-02T13:00:00Z: disks")
+}
+
+// Also while the registry does not answer: maintenance needs only the database.
+func TestMaintenanceIsToldAsItIsNowWithoutTheRegistry(t *testing.T) {
+	w := newWorld(t, 1)
+	job, opened := w.replica("a"), w.open()
+	turn := func(etag, reason string) {
+		if _, _, _, err := opened.SetSwitch(t.Context(), "BM-0s", etag, true, reason, store.End{}, "ann"); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(job)
+	}
+	turn("0", "power")
+	w.registry.err = errors.New("unreachable")
+	turn("1", "disks")
+	if server, err := opened.StatusOf(t.Context(), "BM-0s"); err != nil || !strings.HasPrefix(server.Detail, "in maintenance by ann: disks") {
+		t.Errorf("%q, %v", server.Detail, err)
+	}
+}
+
+// anInstant is in a text.
+var anInstant = regexp.MustCompile(`\d{4}-\d\d-\d\d|\d\d:\d\d`)
+
+// A status is stored when it changes, and shown for hours.
+func TestStoredWordsHoldNoInstantThatGrowsOld(t *testing.T) {
+	seen := verdict.Verdict{HeardAt: epoch, ProbeError: "refused"}
+	for _, reason := range []verdict.Reason{
+		verdict.HeartbeatFresh, verdict.HeartbeatSilent, verdict.NeverHeard, verdict.ProbeSucceeded, verdict.ProbeFailed, verdict.ProbeUndecided,
+		verdict.AgentRemoved, verdict.AgentRejected, verdict.NeverAccepted, verdict.RegistryUnreachable,
+	} {
+		for _, held := range []verdict.Holding{verdict.NotHeld, verdict.Frozen, verdict.Braked} {
+			seen.Reason = reason
+			if text := detail(verdict.Status{Verdict: seen, Held: held, Since: epoch}, ""); text == "" || anInstant.MatchString(text) {
+				t.Errorf("%s: %q", reason, text)
+			}
+		}
+	}
+}
+
+// A silent agent's last heartbeat may come late, from a backlog. What is shown is the newest.
+func TestALateHeartbeatOfASilentAgentIsShown(t *testing.T) {
+	w := newWorld(t, 3)
+	job, opened := w.replica("a"), w.open()
+	w.pass(job)
+	for range 8 {
+		w.pass(job, 1)
+	}
+	before, err := opened.StatusOf(t.Context(), "BM-0s")
+	if err != nil || before.Status.Verdict.Reason != verdict.HeartbeatSilent {
+		t.Fatalf("%+v, %v", before, err)
+	}
+	late := before.Status.Verdict.HeardAt.Add(time.Second)
+	w.registry.servers[before.Key].LastBusHeartbeatAt = timestamppb.New(late)
+	w.pass(job, 1)
+	after, err := opened.StatusOf(t.Context(), "BM-0s")
+	if err != nil || !after.Status.Verdict.HeardAt.Equal(late) || !after.Status.Since.Equal(before.Status.Since) {
+		t.Errorf("heard at %s since %s, want %s since %s, %v", after.Status.Verdict.HeardAt, after.Status.Since, late, before.Status.Since, err)
+	}
 }
 
 func TestI11_WithoutTheRegistryNothingIsConcluded(t *testing.T) {

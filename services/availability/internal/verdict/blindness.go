@@ -85,7 +85,7 @@ func (e Evidence) provesBy(blind Blindness, l Limits) time.Time {
 	if returned := e.returnedBy(l); returned.After(by) {
 		by = returned
 	}
-	return by
+	return by.Add(time.Millisecond - 1).Truncate(time.Millisecond) // as it is stored
 }
 
 // distrust takes back the failures of every round in which no probe succeeded and there were several: then our

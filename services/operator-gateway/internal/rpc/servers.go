@@ -15,6 +15,7 @@ type Servers struct {
 	operatorv1.UnimplementedServerConfigServer
 	Registry     Registry
 	Availability availabilityv1.AvailabilityClient // has the offline log
+	Verdicts     *Verdicts
 	Logger       *slog.Logger
 }
 
@@ -29,12 +30,18 @@ func (s *Servers) ListServers(ctx context.Context, request *operatorv1.ListServe
 		Type: request.GetType(), HasAgent: request.HasAgent, Query: request.GetQuery(),
 		OrderBy: request.GetOrderBy(), PageSize: request.GetPageSize(), PageToken: request.GetPageToken(),
 	})
+	if err == nil {
+		s.Verdicts.states(ctx, page.GetServers()...)
+	}
 	return &operatorv1.ListServersResponse{Servers: page.GetServers(), NextPageToken: page.GetNextPageToken()}, registryService.read(err, "")
 }
 
 // GetServer shows one server.
 func (s *Servers) GetServer(ctx context.Context, request *operatorv1.GetServerRequest) (*registryv1.Server, error) {
 	found, err := s.Registry.Servers.GetServer(ctx, &registryv1.GetServerRequest{Name: request.GetServer()})
+	if err == nil {
+		s.Verdicts.states(ctx, found.GetServer())
+	}
 	return found.GetServer(), registryService.read(err, "")
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	availabilityv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/availability/v1"
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
@@ -20,7 +21,7 @@ const (
 	missedInterval = time.Minute
 )
 
-// Verdicts reads what the availability service makes of the servers in a list of agents, which does without where it must.
+// Verdicts reads what the availability service makes of the servers in a list of agents or servers, which does without where it must.
 type Verdicts struct {
 	service availabilityv1.AvailabilityClient
 	logger  *slog.Logger
@@ -34,7 +35,7 @@ type Verdicts struct {
 func NewVerdicts(service availabilityv1.AvailabilityClient, logger *slog.Logger, metrics prometheus.Registerer) *Verdicts {
 	missing := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "commandcenter_gateway_lists_without_availability_total",
-		Help: "Lists of agents that were answered without availability, since the availability service did not give it in time.",
+		Help: "Lists of agents and servers that were answered without availability, since the availability service did not give it in time.",
 	})
 	metrics.MustRegister(missing)
 	return &Verdicts{service: service, logger: logger, missing: missing}
@@ -48,6 +49,39 @@ func (v *Verdicts) of(ctx context.Context, agents []*registryv1.Agent) map[int64
 			keys = append(keys, key)
 		}
 	}
+	verdicts := v.ofKeys(ctx, keys)
+	for _, agent := range agents {
+		if verdict := verdicts[agent.GetServer().GetServerKey()]; verdict != nil && heard[verdict.GetReason()] {
+			verdict.HeardAt = newest(agent.GetLastBusHeartbeatAt(), agent.GetLastDirectHeartbeatAt())
+		}
+	}
+	return verdicts
+}
+
+// heard are the reasons of verdicts that heartbeats decide. Of those the registry, which was just read, knows the newest.
+var heard = map[string]bool{"heartbeat fresh": true, "heartbeat silent": true}
+
+func newest(a, b *timestamppb.Timestamp) *timestamppb.Timestamp {
+	if a == nil || (b != nil && b.AsTime().After(a.AsTime())) {
+		return b
+	}
+	return a
+}
+
+// states puts into servers how they stand, where that can be had.
+func (v *Verdicts) states(ctx context.Context, servers ...*registryv1.Server) {
+	keys := make([]int64, 0, len(servers))
+	for _, server := range servers {
+		keys = append(keys, server.GetServerKey())
+	}
+	verdicts := v.ofKeys(ctx, keys)
+	for _, server := range servers {
+		server.State = verdicts[server.GetServerKey()].GetState()
+	}
+}
+
+// ofKeys reads the verdicts on servers; empty where they cannot be had.
+func (v *Verdicts) ofKeys(ctx context.Context, keys []int64) map[int64]*availabilityv1.ServerAvailability {
 	if len(keys) == 0 {
 		return nil
 	}
@@ -77,5 +111,5 @@ func (v *Verdicts) missed(ctx context.Context, err error) {
 		return
 	}
 	v.toldAt = time.Now()
-	v.logger.WarnContext(ctx, "agents are listed without availability, since the availability service does not give it", "error", err)
+	v.logger.WarnContext(ctx, "agents and servers are listed without availability, since the availability service does not give it", "error", err)
 }

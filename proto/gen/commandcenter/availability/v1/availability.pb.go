@@ -194,71 +194,6 @@ func (Holding) EnumDescriptor() ([]byte, []int) {
 	return file_commandcenter_availability_v1_availability_proto_rawDescGZIP(), []int{2}
 }
 
-// ServerState is how a server stands, in the one word that an operator would use. It is derived from the facts beside it.
-type ServerState int32
-
-const (
-	// Never sent.
-	ServerState_SERVER_STATE_UNSPECIFIED ServerState = 0
-	// It is online, and takes traffic.
-	ServerState_SERVER_STATE_ONLINE ServerState = 1
-	// It is offline, and neither in maintenance nor unknown.
-	ServerState_SERVER_STATE_OFFLINE ServerState = 2
-	// It is in maintenance, by switch or window, and therefore not online.
-	ServerState_SERVER_STATE_MAINTENANCE ServerState = 3
-	// It is silent, and stays online only because it is held: see holding.
-	ServerState_SERVER_STATE_HELD ServerState = 4
-	// It is not judged yet, or nothing tells whether it is available. Online stays as it is.
-	ServerState_SERVER_STATE_UNKNOWN ServerState = 5
-)
-
-// Enum value maps for ServerState.
-var (
-	ServerState_name = map[int32]string{
-		0: "SERVER_STATE_UNSPECIFIED",
-		1: "SERVER_STATE_ONLINE",
-		2: "SERVER_STATE_OFFLINE",
-		3: "SERVER_STATE_MAINTENANCE",
-		4: "SERVER_STATE_HELD",
-		5: "SERVER_STATE_UNKNOWN",
-	}
-	ServerState_value = map[string]int32{
-		"SERVER_STATE_UNSPECIFIED": 0,
-		"SERVER_STATE_ONLINE":      1,
-		"SERVER_STATE_OFFLINE":     2,
-		"SERVER_STATE_MAINTENANCE": 3,
-		"SERVER_STATE_HELD":        4,
-		"SERVER_STATE_UNKNOWN":     5,
-	}
-)
-
-func (x ServerState) Enum() *ServerState {
-	p := new(ServerState)
-	*p = x
-	return p
-}
-
-func (x ServerState) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (ServerState) Descriptor() protoreflect.EnumDescriptor {
-	return file_commandcenter_availability_v1_availability_proto_enumTypes[3].Descriptor()
-}
-
-func (ServerState) Type() protoreflect.EnumType {
-	return &file_commandcenter_availability_v1_availability_proto_enumTypes[3]
-}
-
-func (x ServerState) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use ServerState.Descriptor instead.
-func (ServerState) EnumDescriptor() ([]byte, []int) {
-	return file_commandcenter_availability_v1_availability_proto_rawDescGZIP(), []int{3}
-}
-
 // BrakeOrder is what an operator said about a path's brake.
 type BrakeOrder int32
 
@@ -300,11 +235,11 @@ func (x BrakeOrder) String() string {
 }
 
 func (BrakeOrder) Descriptor() protoreflect.EnumDescriptor {
-	return file_commandcenter_availability_v1_availability_proto_enumTypes[4].Descriptor()
+	return file_commandcenter_availability_v1_availability_proto_enumTypes[3].Descriptor()
 }
 
 func (BrakeOrder) Type() protoreflect.EnumType {
-	return &file_commandcenter_availability_v1_availability_proto_enumTypes[4]
+	return &file_commandcenter_availability_v1_availability_proto_enumTypes[3]
 }
 
 func (x BrakeOrder) Number() protoreflect.EnumNumber {
@@ -313,7 +248,7 @@ func (x BrakeOrder) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use BrakeOrder.Descriptor instead.
 func (BrakeOrder) EnumDescriptor() ([]byte, []int) {
-	return file_commandcenter_availability_v1_availability_proto_rawDescGZIP(), []int{4}
+	return file_commandcenter_availability_v1_availability_proto_rawDescGZIP(), []int{3}
 }
 
 // ServerAvailability is one BenefitManager server with its verdict.
@@ -348,7 +283,7 @@ type ServerAvailability struct {
 	// itself. Absent otherwise: a fresh heartbeat of the last sweep is not the newest for long.
 	HeardAt *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=heard_at,json=heardAt,proto3" json:"heard_at,omitempty"`
 	// How it stands, in one word.
-	State         ServerState `protobuf:"varint,14,opt,name=state,proto3,enum=commandcenter.availability.v1.ServerState" json:"state,omitempty"`
+	State         v1.ServerState `protobuf:"varint,14,opt,name=state,proto3,enum=commandcenter.registry.v1.ServerState" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -474,11 +409,11 @@ func (x *ServerAvailability) GetHeardAt() *timestamppb.Timestamp {
 	return nil
 }
 
-func (x *ServerAvailability) GetState() ServerState {
+func (x *ServerAvailability) GetState() v1.ServerState {
 	if x != nil {
 		return x.State
 	}
-	return ServerState_SERVER_STATE_UNSPECIFIED
+	return v1.ServerState(0)
 }
 
 // PathStatus is how one heartbeat path stands.
@@ -849,7 +784,7 @@ type ListAvailabilityRequest struct {
 	// next_page_token of the page before.
 	PageToken string `protobuf:"bytes,8,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Empty: every state.
-	States        []ServerState `protobuf:"varint,9,rep,packed,name=states,proto3,enum=commandcenter.availability.v1.ServerState" json:"states,omitempty"`
+	States        []v1.ServerState `protobuf:"varint,9,rep,packed,name=states,proto3,enum=commandcenter.registry.v1.ServerState" json:"states,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -940,7 +875,7 @@ func (x *ListAvailabilityRequest) GetPageToken() string {
 	return ""
 }
 
-func (x *ListAvailabilityRequest) GetStates() []ServerState {
+func (x *ListAvailabilityRequest) GetStates() []v1.ServerState {
 	if x != nil {
 		return x.States
 	}
@@ -2888,7 +2823,7 @@ var File_commandcenter_availability_v1_availability_proto protoreflect.FileDescr
 
 const file_commandcenter_availability_v1_availability_proto_rawDesc = "" +
 	"\n" +
-	"0commandcenter/availability/v1/availability.proto\x12\x1dcommandcenter.availability.v1\x1a\x1bbuf/validate/validate.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x98\x05\n" +
+	"0commandcenter/availability/v1/availability.proto\x12\x1dcommandcenter.availability.v1\x1a\x1bbuf/validate/validate.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x94\x05\n" +
 	"\x12ServerAvailability\x12\x1d\n" +
 	"\n" +
 	"server_key\x18\x01 \x01(\x03R\tserverKey\x12\x16\n" +
@@ -2904,8 +2839,8 @@ const file_commandcenter_availability_v1_availability_proto_rawDesc = "" +
 	" \x01(\x0e2&.commandcenter.availability.v1.HoldingR\aholding\x12E\n" +
 	"\theld_path\x18\v \x01(\x0e2(.commandcenter.registry.v1.HeartbeatPathR\bheldPath\x12D\n" +
 	"\x10second_writer_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x0esecondWriterAt\x125\n" +
-	"\bheard_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\aheardAt\x12@\n" +
-	"\x05state\x18\x0e \x01(\x0e2*.commandcenter.availability.v1.ServerStateR\x05state\"\xc1\x05\n" +
+	"\bheard_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\aheardAt\x12<\n" +
+	"\x05state\x18\x0e \x01(\x0e2&.commandcenter.registry.v1.ServerStateR\x05state\"\xc1\x05\n" +
 	"\n" +
 	"PathStatus\x12<\n" +
 	"\x04path\x18\x01 \x01(\x0e2(.commandcenter.registry.v1.HeartbeatPathR\x04path\x12\x14\n" +
@@ -2937,7 +2872,7 @@ const file_commandcenter_availability_v1_availability_proto_rawDesc = "" +
 	"\x10second_writer_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x0esecondWriterAt\"\x14\n" +
 	"\x12GetOverviewRequest\"Z\n" +
 	"\x13GetOverviewResponse\x12C\n" +
-	"\boverview\x18\x01 \x01(\v2'.commandcenter.availability.v1.OverviewR\boverview\"\xeb\x03\n" +
+	"\boverview\x18\x01 \x01(\v2'.commandcenter.availability.v1.OverviewR\boverview\"\xe7\x03\n" +
 	"\x17ListAvailabilityRequest\x12*\n" +
 	"\vserver_keys\x18\x01 \x03(\x03B\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\n" +
 	"serverKeys\x12S\n" +
@@ -2949,8 +2884,8 @@ const file_commandcenter_availability_v1_availability_proto_rawDesc = "" +
 	"\tpage_size\x18\a \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\x12S\n" +
-	"\x06states\x18\t \x03(\x0e2*.commandcenter.availability.v1.ServerStateB\x0f\xbaH\f\x92\x01\t\"\a\x82\x01\x04\x10\x01 \x00R\x06statesB\a\n" +
+	"page_token\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\x12O\n" +
+	"\x06states\x18\t \x03(\x0e2&.commandcenter.registry.v1.ServerStateB\x0f\xbaH\f\x92\x01\t\"\a\x82\x01\x04\x10\x01 \x00R\x06statesB\a\n" +
 	"\x05_heldB\x0e\n" +
 	"\f_maintenanceB\f\n" +
 	"\n" +
@@ -3113,14 +3048,7 @@ const file_commandcenter_availability_v1_availability_proto_rawDesc = "" +
 	"\aHolding\x12\x17\n" +
 	"\x13HOLDING_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eHOLDING_FROZEN\x10\x01\x12\x12\n" +
-	"\x0eHOLDING_BRAKED\x10\x02*\xad\x01\n" +
-	"\vServerState\x12\x1c\n" +
-	"\x18SERVER_STATE_UNSPECIFIED\x10\x00\x12\x17\n" +
-	"\x13SERVER_STATE_ONLINE\x10\x01\x12\x18\n" +
-	"\x14SERVER_STATE_OFFLINE\x10\x02\x12\x1c\n" +
-	"\x18SERVER_STATE_MAINTENANCE\x10\x03\x12\x15\n" +
-	"\x11SERVER_STATE_HELD\x10\x04\x12\x18\n" +
-	"\x14SERVER_STATE_UNKNOWN\x10\x05*l\n" +
+	"\x0eHOLDING_BRAKED\x10\x02*l\n" +
 	"\n" +
 	"BrakeOrder\x12\x1b\n" +
 	"\x17BRAKE_ORDER_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -3156,142 +3084,142 @@ func file_commandcenter_availability_v1_availability_proto_rawDescGZIP() []byte 
 	return file_commandcenter_availability_v1_availability_proto_rawDescData
 }
 
-var file_commandcenter_availability_v1_availability_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_commandcenter_availability_v1_availability_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
 var file_commandcenter_availability_v1_availability_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_commandcenter_availability_v1_availability_proto_goTypes = []any{
 	(Mode)(0),                                // 0: commandcenter.availability.v1.Mode
 	(Verdict)(0),                             // 1: commandcenter.availability.v1.Verdict
 	(Holding)(0),                             // 2: commandcenter.availability.v1.Holding
-	(ServerState)(0),                         // 3: commandcenter.availability.v1.ServerState
-	(BrakeOrder)(0),                          // 4: commandcenter.availability.v1.BrakeOrder
-	(*ServerAvailability)(nil),               // 5: commandcenter.availability.v1.ServerAvailability
-	(*PathStatus)(nil),                       // 6: commandcenter.availability.v1.PathStatus
-	(*Overview)(nil),                         // 7: commandcenter.availability.v1.Overview
-	(*GetOverviewRequest)(nil),               // 8: commandcenter.availability.v1.GetOverviewRequest
-	(*GetOverviewResponse)(nil),              // 9: commandcenter.availability.v1.GetOverviewResponse
-	(*ListAvailabilityRequest)(nil),          // 10: commandcenter.availability.v1.ListAvailabilityRequest
-	(*ListAvailabilityResponse)(nil),         // 11: commandcenter.availability.v1.ListAvailabilityResponse
-	(*GetAvailabilityRequest)(nil),           // 12: commandcenter.availability.v1.GetAvailabilityRequest
-	(*GetAvailabilityResponse)(nil),          // 13: commandcenter.availability.v1.GetAvailabilityResponse
-	(*WatchAvailabilityRequest)(nil),         // 14: commandcenter.availability.v1.WatchAvailabilityRequest
-	(*WatchAvailabilityResponse)(nil),        // 15: commandcenter.availability.v1.WatchAvailabilityResponse
-	(*SnapshotComplete)(nil),                 // 16: commandcenter.availability.v1.SnapshotComplete
-	(*ServerGone)(nil),                       // 17: commandcenter.availability.v1.ServerGone
-	(*ListOfflineLogRequest)(nil),            // 18: commandcenter.availability.v1.ListOfflineLogRequest
-	(*ListOfflineLogResponse)(nil),           // 19: commandcenter.availability.v1.ListOfflineLogResponse
-	(*OfflineLogEntry)(nil),                  // 20: commandcenter.availability.v1.OfflineLogEntry
-	(*OrderBrakeRequest)(nil),                // 21: commandcenter.availability.v1.OrderBrakeRequest
-	(*OrderBrakeResponse)(nil),               // 22: commandcenter.availability.v1.OrderBrakeResponse
-	(*MaintenanceSwitch)(nil),                // 23: commandcenter.availability.v1.MaintenanceSwitch
-	(*Maintenance)(nil),                      // 24: commandcenter.availability.v1.Maintenance
-	(*WindowRule)(nil),                       // 25: commandcenter.availability.v1.WindowRule
-	(*MaintenanceWindow)(nil),                // 26: commandcenter.availability.v1.MaintenanceWindow
-	(*Occurrence)(nil),                       // 27: commandcenter.availability.v1.Occurrence
-	(*GetMaintenanceRequest)(nil),            // 28: commandcenter.availability.v1.GetMaintenanceRequest
-	(*GetMaintenanceResponse)(nil),           // 29: commandcenter.availability.v1.GetMaintenanceResponse
-	(*SetMaintenanceRequest)(nil),            // 30: commandcenter.availability.v1.SetMaintenanceRequest
-	(*SetMaintenanceResponse)(nil),           // 31: commandcenter.availability.v1.SetMaintenanceResponse
-	(*ClearMaintenanceRequest)(nil),          // 32: commandcenter.availability.v1.ClearMaintenanceRequest
-	(*ClearMaintenanceResponse)(nil),         // 33: commandcenter.availability.v1.ClearMaintenanceResponse
-	(*ListMaintenanceWindowsRequest)(nil),    // 34: commandcenter.availability.v1.ListMaintenanceWindowsRequest
-	(*ListMaintenanceWindowsResponse)(nil),   // 35: commandcenter.availability.v1.ListMaintenanceWindowsResponse
-	(*CreateMaintenanceWindowRequest)(nil),   // 36: commandcenter.availability.v1.CreateMaintenanceWindowRequest
-	(*CreateMaintenanceWindowResponse)(nil),  // 37: commandcenter.availability.v1.CreateMaintenanceWindowResponse
-	(*DeleteMaintenanceWindowRequest)(nil),   // 38: commandcenter.availability.v1.DeleteMaintenanceWindowRequest
-	(*DeleteMaintenanceWindowResponse)(nil),  // 39: commandcenter.availability.v1.DeleteMaintenanceWindowResponse
-	(*PreviewMaintenanceWindowRequest)(nil),  // 40: commandcenter.availability.v1.PreviewMaintenanceWindowRequest
-	(*PreviewMaintenanceWindowResponse)(nil), // 41: commandcenter.availability.v1.PreviewMaintenanceWindowResponse
-	(*timestamppb.Timestamp)(nil),            // 42: google.protobuf.Timestamp
-	(v1.HeartbeatPath)(0),                    // 43: commandcenter.registry.v1.HeartbeatPath
+	(BrakeOrder)(0),                          // 3: commandcenter.availability.v1.BrakeOrder
+	(*ServerAvailability)(nil),               // 4: commandcenter.availability.v1.ServerAvailability
+	(*PathStatus)(nil),                       // 5: commandcenter.availability.v1.PathStatus
+	(*Overview)(nil),                         // 6: commandcenter.availability.v1.Overview
+	(*GetOverviewRequest)(nil),               // 7: commandcenter.availability.v1.GetOverviewRequest
+	(*GetOverviewResponse)(nil),              // 8: commandcenter.availability.v1.GetOverviewResponse
+	(*ListAvailabilityRequest)(nil),          // 9: commandcenter.availability.v1.ListAvailabilityRequest
+	(*ListAvailabilityResponse)(nil),         // 10: commandcenter.availability.v1.ListAvailabilityResponse
+	(*GetAvailabilityRequest)(nil),           // 11: commandcenter.availability.v1.GetAvailabilityRequest
+	(*GetAvailabilityResponse)(nil),          // 12: commandcenter.availability.v1.GetAvailabilityResponse
+	(*WatchAvailabilityRequest)(nil),         // 13: commandcenter.availability.v1.WatchAvailabilityRequest
+	(*WatchAvailabilityResponse)(nil),        // 14: commandcenter.availability.v1.WatchAvailabilityResponse
+	(*SnapshotComplete)(nil),                 // 15: commandcenter.availability.v1.SnapshotComplete
+	(*ServerGone)(nil),                       // 16: commandcenter.availability.v1.ServerGone
+	(*ListOfflineLogRequest)(nil),            // 17: commandcenter.availability.v1.ListOfflineLogRequest
+	(*ListOfflineLogResponse)(nil),           // 18: commandcenter.availability.v1.ListOfflineLogResponse
+	(*OfflineLogEntry)(nil),                  // 19: commandcenter.availability.v1.OfflineLogEntry
+	(*OrderBrakeRequest)(nil),                // 20: commandcenter.availability.v1.OrderBrakeRequest
+	(*OrderBrakeResponse)(nil),               // 21: commandcenter.availability.v1.OrderBrakeResponse
+	(*MaintenanceSwitch)(nil),                // 22: commandcenter.availability.v1.MaintenanceSwitch
+	(*Maintenance)(nil),                      // 23: commandcenter.availability.v1.Maintenance
+	(*WindowRule)(nil),                       // 24: commandcenter.availability.v1.WindowRule
+	(*MaintenanceWindow)(nil),                // 25: commandcenter.availability.v1.MaintenanceWindow
+	(*Occurrence)(nil),                       // 26: commandcenter.availability.v1.Occurrence
+	(*GetMaintenanceRequest)(nil),            // 27: commandcenter.availability.v1.GetMaintenanceRequest
+	(*GetMaintenanceResponse)(nil),           // 28: commandcenter.availability.v1.GetMaintenanceResponse
+	(*SetMaintenanceRequest)(nil),            // 29: commandcenter.availability.v1.SetMaintenanceRequest
+	(*SetMaintenanceResponse)(nil),           // 30: commandcenter.availability.v1.SetMaintenanceResponse
+	(*ClearMaintenanceRequest)(nil),          // 31: commandcenter.availability.v1.ClearMaintenanceRequest
+	(*ClearMaintenanceResponse)(nil),         // 32: commandcenter.availability.v1.ClearMaintenanceResponse
+	(*ListMaintenanceWindowsRequest)(nil),    // 33: commandcenter.availability.v1.ListMaintenanceWindowsRequest
+	(*ListMaintenanceWindowsResponse)(nil),   // 34: commandcenter.availability.v1.ListMaintenanceWindowsResponse
+	(*CreateMaintenanceWindowRequest)(nil),   // 35: commandcenter.availability.v1.CreateMaintenanceWindowRequest
+	(*CreateMaintenanceWindowResponse)(nil),  // 36: commandcenter.availability.v1.CreateMaintenanceWindowResponse
+	(*DeleteMaintenanceWindowRequest)(nil),   // 37: commandcenter.availability.v1.DeleteMaintenanceWindowRequest
+	(*DeleteMaintenanceWindowResponse)(nil),  // 38: commandcenter.availability.v1.DeleteMaintenanceWindowResponse
+	(*PreviewMaintenanceWindowRequest)(nil),  // 39: commandcenter.availability.v1.PreviewMaintenanceWindowRequest
+	(*PreviewMaintenanceWindowResponse)(nil), // 40: commandcenter.availability.v1.PreviewMaintenanceWindowResponse
+	(*timestamppb.Timestamp)(nil),            // 41: google.protobuf.Timestamp
+	(v1.HeartbeatPath)(0),                    // 42: commandcenter.registry.v1.HeartbeatPath
+	(v1.ServerState)(0),                      // 43: commandcenter.registry.v1.ServerState
 	(*v1.ClockSkew)(nil),                     // 44: commandcenter.registry.v1.ClockSkew
 	(*durationpb.Duration)(nil),              // 45: google.protobuf.Duration
 }
 var file_commandcenter_availability_v1_availability_proto_depIdxs = []int32{
 	1,  // 0: commandcenter.availability.v1.ServerAvailability.verdict:type_name -> commandcenter.availability.v1.Verdict
-	42, // 1: commandcenter.availability.v1.ServerAvailability.since:type_name -> google.protobuf.Timestamp
+	41, // 1: commandcenter.availability.v1.ServerAvailability.since:type_name -> google.protobuf.Timestamp
 	2,  // 2: commandcenter.availability.v1.ServerAvailability.holding:type_name -> commandcenter.availability.v1.Holding
-	43, // 3: commandcenter.availability.v1.ServerAvailability.held_path:type_name -> commandcenter.registry.v1.HeartbeatPath
-	42, // 4: commandcenter.availability.v1.ServerAvailability.second_writer_at:type_name -> google.protobuf.Timestamp
-	42, // 5: commandcenter.availability.v1.ServerAvailability.heard_at:type_name -> google.protobuf.Timestamp
-	3,  // 6: commandcenter.availability.v1.ServerAvailability.state:type_name -> commandcenter.availability.v1.ServerState
-	43, // 7: commandcenter.availability.v1.PathStatus.path:type_name -> commandcenter.registry.v1.HeartbeatPath
-	42, // 8: commandcenter.availability.v1.PathStatus.frozen_since:type_name -> google.protobuf.Timestamp
-	42, // 9: commandcenter.availability.v1.PathStatus.brake_since:type_name -> google.protobuf.Timestamp
-	4,  // 10: commandcenter.availability.v1.PathStatus.order:type_name -> commandcenter.availability.v1.BrakeOrder
-	42, // 11: commandcenter.availability.v1.PathStatus.ordered_at:type_name -> google.protobuf.Timestamp
+	42, // 3: commandcenter.availability.v1.ServerAvailability.held_path:type_name -> commandcenter.registry.v1.HeartbeatPath
+	41, // 4: commandcenter.availability.v1.ServerAvailability.second_writer_at:type_name -> google.protobuf.Timestamp
+	41, // 5: commandcenter.availability.v1.ServerAvailability.heard_at:type_name -> google.protobuf.Timestamp
+	43, // 6: commandcenter.availability.v1.ServerAvailability.state:type_name -> commandcenter.registry.v1.ServerState
+	42, // 7: commandcenter.availability.v1.PathStatus.path:type_name -> commandcenter.registry.v1.HeartbeatPath
+	41, // 8: commandcenter.availability.v1.PathStatus.frozen_since:type_name -> google.protobuf.Timestamp
+	41, // 9: commandcenter.availability.v1.PathStatus.brake_since:type_name -> google.protobuf.Timestamp
+	3,  // 10: commandcenter.availability.v1.PathStatus.order:type_name -> commandcenter.availability.v1.BrakeOrder
+	41, // 11: commandcenter.availability.v1.PathStatus.ordered_at:type_name -> google.protobuf.Timestamp
 	44, // 12: commandcenter.availability.v1.PathStatus.broker_skew:type_name -> commandcenter.registry.v1.ClockSkew
-	42, // 13: commandcenter.availability.v1.PathStatus.starting_until:type_name -> google.protobuf.Timestamp
+	41, // 13: commandcenter.availability.v1.PathStatus.starting_until:type_name -> google.protobuf.Timestamp
 	0,  // 14: commandcenter.availability.v1.Overview.mode:type_name -> commandcenter.availability.v1.Mode
-	42, // 15: commandcenter.availability.v1.Overview.lease_expires_at:type_name -> google.protobuf.Timestamp
-	6,  // 16: commandcenter.availability.v1.Overview.paths:type_name -> commandcenter.availability.v1.PathStatus
-	42, // 17: commandcenter.availability.v1.Overview.second_writer_at:type_name -> google.protobuf.Timestamp
-	7,  // 18: commandcenter.availability.v1.GetOverviewResponse.overview:type_name -> commandcenter.availability.v1.Overview
+	41, // 15: commandcenter.availability.v1.Overview.lease_expires_at:type_name -> google.protobuf.Timestamp
+	5,  // 16: commandcenter.availability.v1.Overview.paths:type_name -> commandcenter.availability.v1.PathStatus
+	41, // 17: commandcenter.availability.v1.Overview.second_writer_at:type_name -> google.protobuf.Timestamp
+	6,  // 18: commandcenter.availability.v1.GetOverviewResponse.overview:type_name -> commandcenter.availability.v1.Overview
 	1,  // 19: commandcenter.availability.v1.ListAvailabilityRequest.verdicts:type_name -> commandcenter.availability.v1.Verdict
-	3,  // 20: commandcenter.availability.v1.ListAvailabilityRequest.states:type_name -> commandcenter.availability.v1.ServerState
-	5,  // 21: commandcenter.availability.v1.ListAvailabilityResponse.servers:type_name -> commandcenter.availability.v1.ServerAvailability
-	5,  // 22: commandcenter.availability.v1.GetAvailabilityResponse.server:type_name -> commandcenter.availability.v1.ServerAvailability
-	5,  // 23: commandcenter.availability.v1.WatchAvailabilityResponse.server:type_name -> commandcenter.availability.v1.ServerAvailability
-	7,  // 24: commandcenter.availability.v1.WatchAvailabilityResponse.overview:type_name -> commandcenter.availability.v1.Overview
-	16, // 25: commandcenter.availability.v1.WatchAvailabilityResponse.snapshot_complete:type_name -> commandcenter.availability.v1.SnapshotComplete
-	17, // 26: commandcenter.availability.v1.WatchAvailabilityResponse.server_gone:type_name -> commandcenter.availability.v1.ServerGone
-	42, // 27: commandcenter.availability.v1.ListOfflineLogRequest.start_at:type_name -> google.protobuf.Timestamp
-	42, // 28: commandcenter.availability.v1.ListOfflineLogRequest.end_at:type_name -> google.protobuf.Timestamp
-	20, // 29: commandcenter.availability.v1.ListOfflineLogResponse.entries:type_name -> commandcenter.availability.v1.OfflineLogEntry
-	42, // 30: commandcenter.availability.v1.OfflineLogEntry.created_at:type_name -> google.protobuf.Timestamp
-	43, // 31: commandcenter.availability.v1.OrderBrakeRequest.path:type_name -> commandcenter.registry.v1.HeartbeatPath
-	4,  // 32: commandcenter.availability.v1.OrderBrakeRequest.order:type_name -> commandcenter.availability.v1.BrakeOrder
-	6,  // 33: commandcenter.availability.v1.OrderBrakeResponse.path:type_name -> commandcenter.availability.v1.PathStatus
-	42, // 34: commandcenter.availability.v1.MaintenanceSwitch.end_at:type_name -> google.protobuf.Timestamp
-	42, // 35: commandcenter.availability.v1.MaintenanceSwitch.changed_at:type_name -> google.protobuf.Timestamp
-	42, // 36: commandcenter.availability.v1.Maintenance.active_until:type_name -> google.protobuf.Timestamp
-	23, // 37: commandcenter.availability.v1.Maintenance.manual:type_name -> commandcenter.availability.v1.MaintenanceSwitch
-	26, // 38: commandcenter.availability.v1.Maintenance.windows:type_name -> commandcenter.availability.v1.MaintenanceWindow
-	42, // 39: commandcenter.availability.v1.WindowRule.start_at:type_name -> google.protobuf.Timestamp
-	42, // 40: commandcenter.availability.v1.WindowRule.end_at:type_name -> google.protobuf.Timestamp
+	43, // 20: commandcenter.availability.v1.ListAvailabilityRequest.states:type_name -> commandcenter.registry.v1.ServerState
+	4,  // 21: commandcenter.availability.v1.ListAvailabilityResponse.servers:type_name -> commandcenter.availability.v1.ServerAvailability
+	4,  // 22: commandcenter.availability.v1.GetAvailabilityResponse.server:type_name -> commandcenter.availability.v1.ServerAvailability
+	4,  // 23: commandcenter.availability.v1.WatchAvailabilityResponse.server:type_name -> commandcenter.availability.v1.ServerAvailability
+	6,  // 24: commandcenter.availability.v1.WatchAvailabilityResponse.overview:type_name -> commandcenter.availability.v1.Overview
+	15, // 25: commandcenter.availability.v1.WatchAvailabilityResponse.snapshot_complete:type_name -> commandcenter.availability.v1.SnapshotComplete
+	16, // 26: commandcenter.availability.v1.WatchAvailabilityResponse.server_gone:type_name -> commandcenter.availability.v1.ServerGone
+	41, // 27: commandcenter.availability.v1.ListOfflineLogRequest.start_at:type_name -> google.protobuf.Timestamp
+	41, // 28: commandcenter.availability.v1.ListOfflineLogRequest.end_at:type_name -> google.protobuf.Timestamp
+	19, // 29: commandcenter.availability.v1.ListOfflineLogResponse.entries:type_name -> commandcenter.availability.v1.OfflineLogEntry
+	41, // 30: commandcenter.availability.v1.OfflineLogEntry.created_at:type_name -> google.protobuf.Timestamp
+	42, // 31: commandcenter.availability.v1.OrderBrakeRequest.path:type_name -> commandcenter.registry.v1.HeartbeatPath
+	3,  // 32: commandcenter.availability.v1.OrderBrakeRequest.order:type_name -> commandcenter.availability.v1.BrakeOrder
+	5,  // 33: commandcenter.availability.v1.OrderBrakeResponse.path:type_name -> commandcenter.availability.v1.PathStatus
+	41, // 34: commandcenter.availability.v1.MaintenanceSwitch.end_at:type_name -> google.protobuf.Timestamp
+	41, // 35: commandcenter.availability.v1.MaintenanceSwitch.changed_at:type_name -> google.protobuf.Timestamp
+	41, // 36: commandcenter.availability.v1.Maintenance.active_until:type_name -> google.protobuf.Timestamp
+	22, // 37: commandcenter.availability.v1.Maintenance.manual:type_name -> commandcenter.availability.v1.MaintenanceSwitch
+	25, // 38: commandcenter.availability.v1.Maintenance.windows:type_name -> commandcenter.availability.v1.MaintenanceWindow
+	41, // 39: commandcenter.availability.v1.WindowRule.start_at:type_name -> google.protobuf.Timestamp
+	41, // 40: commandcenter.availability.v1.WindowRule.end_at:type_name -> google.protobuf.Timestamp
 	45, // 41: commandcenter.availability.v1.WindowRule.duration:type_name -> google.protobuf.Duration
-	25, // 42: commandcenter.availability.v1.MaintenanceWindow.rule:type_name -> commandcenter.availability.v1.WindowRule
-	42, // 43: commandcenter.availability.v1.MaintenanceWindow.created_at:type_name -> google.protobuf.Timestamp
-	27, // 44: commandcenter.availability.v1.MaintenanceWindow.occurrences:type_name -> commandcenter.availability.v1.Occurrence
-	42, // 45: commandcenter.availability.v1.Occurrence.start_at:type_name -> google.protobuf.Timestamp
-	42, // 46: commandcenter.availability.v1.Occurrence.end_at:type_name -> google.protobuf.Timestamp
+	24, // 42: commandcenter.availability.v1.MaintenanceWindow.rule:type_name -> commandcenter.availability.v1.WindowRule
+	41, // 43: commandcenter.availability.v1.MaintenanceWindow.created_at:type_name -> google.protobuf.Timestamp
+	26, // 44: commandcenter.availability.v1.MaintenanceWindow.occurrences:type_name -> commandcenter.availability.v1.Occurrence
+	41, // 45: commandcenter.availability.v1.Occurrence.start_at:type_name -> google.protobuf.Timestamp
+	41, // 46: commandcenter.availability.v1.Occurrence.end_at:type_name -> google.protobuf.Timestamp
 	45, // 47: commandcenter.availability.v1.Occurrence.duration:type_name -> google.protobuf.Duration
 	45, // 48: commandcenter.availability.v1.Occurrence.wall_duration:type_name -> google.protobuf.Duration
-	24, // 49: commandcenter.availability.v1.GetMaintenanceResponse.maintenance:type_name -> commandcenter.availability.v1.Maintenance
-	42, // 50: commandcenter.availability.v1.SetMaintenanceRequest.end_at:type_name -> google.protobuf.Timestamp
+	23, // 49: commandcenter.availability.v1.GetMaintenanceResponse.maintenance:type_name -> commandcenter.availability.v1.Maintenance
+	41, // 50: commandcenter.availability.v1.SetMaintenanceRequest.end_at:type_name -> google.protobuf.Timestamp
 	45, // 51: commandcenter.availability.v1.SetMaintenanceRequest.duration:type_name -> google.protobuf.Duration
-	24, // 52: commandcenter.availability.v1.SetMaintenanceResponse.maintenance:type_name -> commandcenter.availability.v1.Maintenance
-	24, // 53: commandcenter.availability.v1.ClearMaintenanceResponse.maintenance:type_name -> commandcenter.availability.v1.Maintenance
-	26, // 54: commandcenter.availability.v1.ListMaintenanceWindowsResponse.windows:type_name -> commandcenter.availability.v1.MaintenanceWindow
-	25, // 55: commandcenter.availability.v1.CreateMaintenanceWindowRequest.rule:type_name -> commandcenter.availability.v1.WindowRule
-	26, // 56: commandcenter.availability.v1.CreateMaintenanceWindowResponse.window:type_name -> commandcenter.availability.v1.MaintenanceWindow
-	25, // 57: commandcenter.availability.v1.PreviewMaintenanceWindowRequest.rule:type_name -> commandcenter.availability.v1.WindowRule
-	27, // 58: commandcenter.availability.v1.PreviewMaintenanceWindowResponse.occurrences:type_name -> commandcenter.availability.v1.Occurrence
-	8,  // 59: commandcenter.availability.v1.Availability.GetOverview:input_type -> commandcenter.availability.v1.GetOverviewRequest
-	10, // 60: commandcenter.availability.v1.Availability.ListAvailability:input_type -> commandcenter.availability.v1.ListAvailabilityRequest
-	12, // 61: commandcenter.availability.v1.Availability.GetAvailability:input_type -> commandcenter.availability.v1.GetAvailabilityRequest
-	14, // 62: commandcenter.availability.v1.Availability.WatchAvailability:input_type -> commandcenter.availability.v1.WatchAvailabilityRequest
-	18, // 63: commandcenter.availability.v1.Availability.ListOfflineLog:input_type -> commandcenter.availability.v1.ListOfflineLogRequest
-	21, // 64: commandcenter.availability.v1.Availability.OrderBrake:input_type -> commandcenter.availability.v1.OrderBrakeRequest
-	28, // 65: commandcenter.availability.v1.Availability.GetMaintenance:input_type -> commandcenter.availability.v1.GetMaintenanceRequest
-	30, // 66: commandcenter.availability.v1.Availability.SetMaintenance:input_type -> commandcenter.availability.v1.SetMaintenanceRequest
-	32, // 67: commandcenter.availability.v1.Availability.ClearMaintenance:input_type -> commandcenter.availability.v1.ClearMaintenanceRequest
-	34, // 68: commandcenter.availability.v1.Availability.ListMaintenanceWindows:input_type -> commandcenter.availability.v1.ListMaintenanceWindowsRequest
-	36, // 69: commandcenter.availability.v1.Availability.CreateMaintenanceWindow:input_type -> commandcenter.availability.v1.CreateMaintenanceWindowRequest
-	38, // 70: commandcenter.availability.v1.Availability.DeleteMaintenanceWindow:input_type -> commandcenter.availability.v1.DeleteMaintenanceWindowRequest
-	40, // 71: commandcenter.availability.v1.Availability.PreviewMaintenanceWindow:input_type -> commandcenter.availability.v1.PreviewMaintenanceWindowRequest
-	9,  // 72: commandcenter.availability.v1.Availability.GetOverview:output_type -> commandcenter.availability.v1.GetOverviewResponse
-	11, // 73: commandcenter.availability.v1.Availability.ListAvailability:output_type -> commandcenter.availability.v1.ListAvailabilityResponse
-	13, // 74: commandcenter.availability.v1.Availability.GetAvailability:output_type -> commandcenter.availability.v1.GetAvailabilityResponse
-	15, // 75: commandcenter.availability.v1.Availability.WatchAvailability:output_type -> commandcenter.availability.v1.WatchAvailabilityResponse
-	19, // 76: commandcenter.availability.v1.Availability.ListOfflineLog:output_type -> commandcenter.availability.v1.ListOfflineLogResponse
-	22, // 77: commandcenter.availability.v1.Availability.OrderBrake:output_type -> commandcenter.availability.v1.OrderBrakeResponse
-	29, // 78: commandcenter.availability.v1.Availability.GetMaintenance:output_type -> commandcenter.availability.v1.GetMaintenanceResponse
-	31, // 79: commandcenter.availability.v1.Availability.SetMaintenance:output_type -> commandcenter.availability.v1.SetMaintenanceResponse
-	33, // 80: commandcenter.availability.v1.Availability.ClearMaintenance:output_type -> commandcenter.availability.v1.ClearMaintenanceResponse
-	35, // 81: commandcenter.availability.v1.Availability.ListMaintenanceWindows:output_type -> commandcenter.availability.v1.ListMaintenanceWindowsResponse
-	37, // 82: commandcenter.availability.v1.Availability.CreateMaintenanceWindow:output_type -> commandcenter.availability.v1.CreateMaintenanceWindowResponse
-	39, // 83: commandcenter.availability.v1.Availability.DeleteMaintenanceWindow:output_type -> commandcenter.availability.v1.DeleteMaintenanceWindowResponse
-	41, // 84: commandcenter.availability.v1.Availability.PreviewMaintenanceWindow:output_type -> commandcenter.availability.v1.PreviewMaintenanceWindowResponse
+	23, // 52: commandcenter.availability.v1.SetMaintenanceResponse.maintenance:type_name -> commandcenter.availability.v1.Maintenance
+	23, // 53: commandcenter.availability.v1.ClearMaintenanceResponse.maintenance:type_name -> commandcenter.availability.v1.Maintenance
+	25, // 54: commandcenter.availability.v1.ListMaintenanceWindowsResponse.windows:type_name -> commandcenter.availability.v1.MaintenanceWindow
+	24, // 55: commandcenter.availability.v1.CreateMaintenanceWindowRequest.rule:type_name -> commandcenter.availability.v1.WindowRule
+	25, // 56: commandcenter.availability.v1.CreateMaintenanceWindowResponse.window:type_name -> commandcenter.availability.v1.MaintenanceWindow
+	24, // 57: commandcenter.availability.v1.PreviewMaintenanceWindowRequest.rule:type_name -> commandcenter.availability.v1.WindowRule
+	26, // 58: commandcenter.availability.v1.PreviewMaintenanceWindowResponse.occurrences:type_name -> commandcenter.availability.v1.Occurrence
+	7,  // 59: commandcenter.availability.v1.Availability.GetOverview:input_type -> commandcenter.availability.v1.GetOverviewRequest
+	9,  // 60: commandcenter.availability.v1.Availability.ListAvailability:input_type -> commandcenter.availability.v1.ListAvailabilityRequest
+	11, // 61: commandcenter.availability.v1.Availability.GetAvailability:input_type -> commandcenter.availability.v1.GetAvailabilityRequest
+	13, // 62: commandcenter.availability.v1.Availability.WatchAvailability:input_type -> commandcenter.availability.v1.WatchAvailabilityRequest
+	17, // 63: commandcenter.availability.v1.Availability.ListOfflineLog:input_type -> commandcenter.availability.v1.ListOfflineLogRequest
+	20, // 64: commandcenter.availability.v1.Availability.OrderBrake:input_type -> commandcenter.availability.v1.OrderBrakeRequest
+	27, // 65: commandcenter.availability.v1.Availability.GetMaintenance:input_type -> commandcenter.availability.v1.GetMaintenanceRequest
+	29, // 66: commandcenter.availability.v1.Availability.SetMaintenance:input_type -> commandcenter.availability.v1.SetMaintenanceRequest
+	31, // 67: commandcenter.availability.v1.Availability.ClearMaintenance:input_type -> commandcenter.availability.v1.ClearMaintenanceRequest
+	33, // 68: commandcenter.availability.v1.Availability.ListMaintenanceWindows:input_type -> commandcenter.availability.v1.ListMaintenanceWindowsRequest
+	35, // 69: commandcenter.availability.v1.Availability.CreateMaintenanceWindow:input_type -> commandcenter.availability.v1.CreateMaintenanceWindowRequest
+	37, // 70: commandcenter.availability.v1.Availability.DeleteMaintenanceWindow:input_type -> commandcenter.availability.v1.DeleteMaintenanceWindowRequest
+	39, // 71: commandcenter.availability.v1.Availability.PreviewMaintenanceWindow:input_type -> commandcenter.availability.v1.PreviewMaintenanceWindowRequest
+	8,  // 72: commandcenter.availability.v1.Availability.GetOverview:output_type -> commandcenter.availability.v1.GetOverviewResponse
+	10, // 73: commandcenter.availability.v1.Availability.ListAvailability:output_type -> commandcenter.availability.v1.ListAvailabilityResponse
+	12, // 74: commandcenter.availability.v1.Availability.GetAvailability:output_type -> commandcenter.availability.v1.GetAvailabilityResponse
+	14, // 75: commandcenter.availability.v1.Availability.WatchAvailability:output_type -> commandcenter.availability.v1.WatchAvailabilityResponse
+	18, // 76: commandcenter.availability.v1.Availability.ListOfflineLog:output_type -> commandcenter.availability.v1.ListOfflineLogResponse
+	21, // 77: commandcenter.availability.v1.Availability.OrderBrake:output_type -> commandcenter.availability.v1.OrderBrakeResponse
+	28, // 78: commandcenter.availability.v1.Availability.GetMaintenance:output_type -> commandcenter.availability.v1.GetMaintenanceResponse
+	30, // 79: commandcenter.availability.v1.Availability.SetMaintenance:output_type -> commandcenter.availability.v1.SetMaintenanceResponse
+	32, // 80: commandcenter.availability.v1.Availability.ClearMaintenance:output_type -> commandcenter.availability.v1.ClearMaintenanceResponse
+	34, // 81: commandcenter.availability.v1.Availability.ListMaintenanceWindows:output_type -> commandcenter.availability.v1.ListMaintenanceWindowsResponse
+	36, // 82: commandcenter.availability.v1.Availability.CreateMaintenanceWindow:output_type -> commandcenter.availability.v1.CreateMaintenanceWindowResponse
+	38, // 83: commandcenter.availability.v1.Availability.DeleteMaintenanceWindow:output_type -> commandcenter.availability.v1.DeleteMaintenanceWindowResponse
+	40, // 84: commandcenter.availability.v1.Availability.PreviewMaintenanceWindow:output_type -> commandcenter.availability.v1.PreviewMaintenanceWindowResponse
 	72, // [72:85] is the sub-list for method output_type
 	59, // [59:72] is the sub-list for method input_type
 	59, // [59:59] is the sub-list for extension type_name
@@ -3316,7 +3244,7 @@ func file_commandcenter_availability_v1_availability_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandcenter_availability_v1_availability_proto_rawDesc), len(file_commandcenter_availability_v1_availability_proto_rawDesc)),
-			NumEnums:      5,
+			NumEnums:      4,
 			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -83,7 +83,7 @@ type ListAvailabilityRequest struct {
 	// next_page_token of the page before.
 	PageToken string `protobuf:"bytes,7,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Empty: every state.
-	States        []v1.ServerState `protobuf:"varint,8,rep,packed,name=states,proto3,enum=commandcenter.availability.v1.ServerState" json:"states,omitempty"`
+	States        []v11.ServerState `protobuf:"varint,8,rep,packed,name=states,proto3,enum=commandcenter.registry.v1.ServerState" json:"states,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -167,7 +167,7 @@ func (x *ListAvailabilityRequest) GetPageToken() string {
 	return ""
 }
 
-func (x *ListAvailabilityRequest) GetStates() []v1.ServerState {
+func (x *ListAvailabilityRequest) GetStates() []v11.ServerState {
 	if x != nil {
 		return x.States
 	}
@@ -913,7 +913,7 @@ var File_commandcenter_operator_v1_availability_proto protoreflect.FileDescripto
 const file_commandcenter_operator_v1_availability_proto_rawDesc = "" +
 	"\n" +
 	",commandcenter/operator/v1/availability.proto\x12\x19commandcenter.operator.v1\x1a\x1bbuf/validate/validate.proto\x1a0commandcenter/availability/v1/availability.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a.protoc-gen-openapiv2/options/annotations.proto\" \n" +
-	"\x1eGetAvailabilityOverviewRequest\"\x9d\x03\n" +
+	"\x1eGetAvailabilityOverviewRequest\"\x99\x03\n" +
 	"\x17ListAvailabilityRequest\x12B\n" +
 	"\bverdicts\x18\x01 \x03(\x0e2&.commandcenter.availability.v1.VerdictR\bverdicts\x12\x17\n" +
 	"\x04held\x18\x02 \x01(\bH\x00R\x04held\x88\x01\x01\x12%\n" +
@@ -923,8 +923,8 @@ const file_commandcenter_operator_v1_availability_proto_rawDesc = "" +
 	"\tpage_size\x18\x06 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\x12B\n" +
-	"\x06states\x18\b \x03(\x0e2*.commandcenter.availability.v1.ServerStateR\x06statesB\a\n" +
+	"page_token\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\x12>\n" +
+	"\x06states\x18\b \x03(\x0e2&.commandcenter.registry.v1.ServerStateR\x06statesB\a\n" +
 	"\x05_heldB\x0e\n" +
 	"\f_maintenanceB\f\n" +
 	"\n" +
@@ -1029,7 +1029,7 @@ var file_commandcenter_operator_v1_availability_proto_goTypes = []any{
 	(*DeleteMaintenanceWindowRequest)(nil),   // 14: commandcenter.operator.v1.DeleteMaintenanceWindowRequest
 	(*DeleteMaintenanceWindowResponse)(nil),  // 15: commandcenter.operator.v1.DeleteMaintenanceWindowResponse
 	(v1.Verdict)(0),                          // 16: commandcenter.availability.v1.Verdict
-	(v1.ServerState)(0),                      // 17: commandcenter.availability.v1.ServerState
+	(v11.ServerState)(0),                     // 17: commandcenter.registry.v1.ServerState
 	(*v1.ServerAvailability)(nil),            // 18: commandcenter.availability.v1.ServerAvailability
 	(v11.HeartbeatPath)(0),                   // 19: commandcenter.registry.v1.HeartbeatPath
 	(v1.BrakeOrder)(0),                       // 20: commandcenter.availability.v1.BrakeOrder
@@ -1045,7 +1045,7 @@ var file_commandcenter_operator_v1_availability_proto_goTypes = []any{
 }
 var file_commandcenter_operator_v1_availability_proto_depIdxs = []int32{
 	16, // 0: commandcenter.operator.v1.ListAvailabilityRequest.verdicts:type_name -> commandcenter.availability.v1.Verdict
-	17, // 1: commandcenter.operator.v1.ListAvailabilityRequest.states:type_name -> commandcenter.availability.v1.ServerState
+	17, // 1: commandcenter.operator.v1.ListAvailabilityRequest.states:type_name -> commandcenter.registry.v1.ServerState
 	18, // 2: commandcenter.operator.v1.ListAvailabilityResponse.servers:type_name -> commandcenter.availability.v1.ServerAvailability
 	19, // 3: commandcenter.operator.v1.OrderBrakeRequest.path:type_name -> commandcenter.registry.v1.HeartbeatPath
 	20, // 4: commandcenter.operator.v1.OrderBrakeRequest.order:type_name -> commandcenter.availability.v1.BrakeOrder

@@ -242,6 +242,71 @@ func (HeartbeatPath) EnumDescriptor() ([]byte, []int) {
 	return file_commandcenter_registry_v1_agent_proto_rawDescGZIP(), []int{3}
 }
 
+// ServerState is how a server stands, in the one word that an operator would use. It is derived from the facts beside it.
+type ServerState int32
+
+const (
+	// Not known: the availability service did not answer, or none is configured.
+	ServerState_SERVER_STATE_UNSPECIFIED ServerState = 0
+	// It is online, and takes traffic.
+	ServerState_SERVER_STATE_ONLINE ServerState = 1
+	// It is offline, and neither in maintenance nor unknown.
+	ServerState_SERVER_STATE_OFFLINE ServerState = 2
+	// It is in maintenance, by switch or window, and therefore not online.
+	ServerState_SERVER_STATE_MAINTENANCE ServerState = 3
+	// It is silent, and stays online only because it is held: see holding.
+	ServerState_SERVER_STATE_HELD ServerState = 4
+	// It is not judged yet, or nothing is known that would say if it is available. Online stays as it is.
+	ServerState_SERVER_STATE_UNKNOWN ServerState = 5
+)
+
+// Enum value maps for ServerState.
+var (
+	ServerState_name = map[int32]string{
+		0: "SERVER_STATE_UNSPECIFIED",
+		1: "SERVER_STATE_ONLINE",
+		2: "SERVER_STATE_OFFLINE",
+		3: "SERVER_STATE_MAINTENANCE",
+		4: "SERVER_STATE_HELD",
+		5: "SERVER_STATE_UNKNOWN",
+	}
+	ServerState_value = map[string]int32{
+		"SERVER_STATE_UNSPECIFIED": 0,
+		"SERVER_STATE_ONLINE":      1,
+		"SERVER_STATE_OFFLINE":     2,
+		"SERVER_STATE_MAINTENANCE": 3,
+		"SERVER_STATE_HELD":        4,
+		"SERVER_STATE_UNKNOWN":     5,
+	}
+)
+
+func (x ServerState) Enum() *ServerState {
+	p := new(ServerState)
+	*p = x
+	return p
+}
+
+func (x ServerState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ServerState) Descriptor() protoreflect.EnumDescriptor {
+	return file_commandcenter_registry_v1_agent_proto_enumTypes[4].Descriptor()
+}
+
+func (ServerState) Type() protoreflect.EnumType {
+	return &file_commandcenter_registry_v1_agent_proto_enumTypes[4]
+}
+
+func (x ServerState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ServerState.Descriptor instead.
+func (ServerState) EnumDescriptor() ([]byte, []int) {
+	return file_commandcenter_registry_v1_agent_proto_rawDescGZIP(), []int{4}
+}
+
 // HttpVerification is the last HTTP verification of an agent's base URL.
 type HttpVerification struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -944,7 +1009,10 @@ type Server struct {
 	// Name of the agent linked to it; empty when none.
 	Agent string `protobuf:"bytes,8,opt,name=agent,proto3" json:"agent,omitempty"`
 	// For people: a name that would be refused for a new server, with the code point. Empty: nothing. Set by the registry at the read.
-	Problems      []string `protobuf:"bytes,9,rep,name=problems,proto3" json:"problems,omitempty"`
+	Problems []string `protobuf:"bytes,9,rep,name=problems,proto3" json:"problems,omitempty"`
+	// How it stands, in one word, as the availability service derives it. Set by the gateway where it lists or shows servers; of servers of another
+	// type than "BenefitManager" it is not known.
+	State         ServerState `protobuf:"varint,10,opt,name=state,proto3,enum=commandcenter.registry.v1.ServerState" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1042,6 +1110,13 @@ func (x *Server) GetProblems() []string {
 	return nil
 }
 
+func (x *Server) GetState() ServerState {
+	if x != nil {
+		return x.State
+	}
+	return ServerState_SERVER_STATE_UNSPECIFIED
+}
+
 var File_commandcenter_registry_v1_agent_proto protoreflect.FileDescriptor
 
 const file_commandcenter_registry_v1_agent_proto_rawDesc = "" +
@@ -1112,7 +1187,7 @@ const file_commandcenter_registry_v1_agent_proto_rawDesc = "" +
 	"\aoffered\x18\x02 \x01(\bR\aoffered\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05sites\x18\x04 \x03(\tR\x05sites\x12>\n" +
-	"\bbindings\x18\x05 \x03(\v2\".commandcenter.agent.v1.IisBindingR\bbindings\"\xd7\x01\n" +
+	"\bbindings\x18\x05 \x03(\v2\".commandcenter.agent.v1.IisBindingR\bbindings\"\x95\x02\n" +
 	"\x06Server\x12\x1d\n" +
 	"\n" +
 	"server_key\x18\x01 \x01(\x03R\tserverKey\x12\x12\n" +
@@ -1123,7 +1198,9 @@ const file_commandcenter_registry_v1_agent_proto_rawDesc = "" +
 	"\x06online\x18\x06 \x01(\bR\x06online\x12\x12\n" +
 	"\x04etag\x18\a \x01(\tR\x04etag\x12\x14\n" +
 	"\x05agent\x18\b \x01(\tR\x05agent\x12\x1a\n" +
-	"\bproblems\x18\t \x03(\tR\bproblems*\x99\x01\n" +
+	"\bproblems\x18\t \x03(\tR\bproblems\x12<\n" +
+	"\x05state\x18\n" +
+	" \x01(\x0e2&.commandcenter.registry.v1.ServerStateR\x05state*\x99\x01\n" +
 	"\x11RegistrationState\x12\"\n" +
 	"\x1eREGISTRATION_STATE_UNSPECIFIED\x10\x00\x12\x1e\n" +
 	"\x1aREGISTRATION_STATE_PENDING\x10\x01\x12\x1f\n" +
@@ -1140,7 +1217,14 @@ const file_commandcenter_registry_v1_agent_proto_rawDesc = "" +
 	"\rHeartbeatPath\x12\x1e\n" +
 	"\x1aHEARTBEAT_PATH_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12HEARTBEAT_PATH_BUS\x10\x01\x12\x19\n" +
-	"\x15HEARTBEAT_PATH_DIRECT\x10\x02B\x80\x02\n" +
+	"\x15HEARTBEAT_PATH_DIRECT\x10\x02*\xad\x01\n" +
+	"\vServerState\x12\x1c\n" +
+	"\x18SERVER_STATE_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13SERVER_STATE_ONLINE\x10\x01\x12\x18\n" +
+	"\x14SERVER_STATE_OFFLINE\x10\x02\x12\x1c\n" +
+	"\x18SERVER_STATE_MAINTENANCE\x10\x03\x12\x15\n" +
+	"\x11SERVER_STATE_HELD\x10\x04\x12\x18\n" +
+	"\x14SERVER_STATE_UNKNOWN\x10\x05B\x80\x02\n" +
 	"\x1dcom.commandcenter.registry.v1B\n" +
 	"AgentProtoP\x01ZMgithub.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1;registryv1\xa2\x02\x03CRX\xaa\x02\x19Commandcenter.Registry.V1\xca\x02\x19Commandcenter\\Registry\\V1\xe2\x02%Commandcenter\\Registry\\V1\\GPBMetadata\xea\x02\x1bCommandcenter::Registry::V1b\x06proto3"
 
@@ -1156,50 +1240,52 @@ func file_commandcenter_registry_v1_agent_proto_rawDescGZIP() []byte {
 	return file_commandcenter_registry_v1_agent_proto_rawDescData
 }
 
-var file_commandcenter_registry_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_commandcenter_registry_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
 var file_commandcenter_registry_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_commandcenter_registry_v1_agent_proto_goTypes = []any{
 	(RegistrationState)(0),        // 0: commandcenter.registry.v1.RegistrationState
 	(Transport)(0),                // 1: commandcenter.registry.v1.Transport
 	(VerificationOutcome)(0),      // 2: commandcenter.registry.v1.VerificationOutcome
 	(HeartbeatPath)(0),            // 3: commandcenter.registry.v1.HeartbeatPath
-	(*HttpVerification)(nil),      // 4: commandcenter.registry.v1.HttpVerification
-	(*ServerLink)(nil),            // 5: commandcenter.registry.v1.ServerLink
-	(*Agent)(nil),                 // 6: commandcenter.registry.v1.Agent
-	(*IngestHealth)(nil),          // 7: commandcenter.registry.v1.IngestHealth
-	(*ClockSkew)(nil),             // 8: commandcenter.registry.v1.ClockSkew
-	(*UrlProposal)(nil),           // 9: commandcenter.registry.v1.UrlProposal
-	(*Server)(nil),                // 10: commandcenter.registry.v1.Server
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 12: google.protobuf.Duration
-	(*v1.IisBinding)(nil),         // 13: commandcenter.agent.v1.IisBinding
+	(ServerState)(0),              // 4: commandcenter.registry.v1.ServerState
+	(*HttpVerification)(nil),      // 5: commandcenter.registry.v1.HttpVerification
+	(*ServerLink)(nil),            // 6: commandcenter.registry.v1.ServerLink
+	(*Agent)(nil),                 // 7: commandcenter.registry.v1.Agent
+	(*IngestHealth)(nil),          // 8: commandcenter.registry.v1.IngestHealth
+	(*ClockSkew)(nil),             // 9: commandcenter.registry.v1.ClockSkew
+	(*UrlProposal)(nil),           // 10: commandcenter.registry.v1.UrlProposal
+	(*Server)(nil),                // 11: commandcenter.registry.v1.Server
+	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 13: google.protobuf.Duration
+	(*v1.IisBinding)(nil),         // 14: commandcenter.agent.v1.IisBinding
 }
 var file_commandcenter_registry_v1_agent_proto_depIdxs = []int32{
 	2,  // 0: commandcenter.registry.v1.HttpVerification.outcome:type_name -> commandcenter.registry.v1.VerificationOutcome
-	11, // 1: commandcenter.registry.v1.HttpVerification.verified_at:type_name -> google.protobuf.Timestamp
-	12, // 2: commandcenter.registry.v1.HttpVerification.age:type_name -> google.protobuf.Duration
+	12, // 1: commandcenter.registry.v1.HttpVerification.verified_at:type_name -> google.protobuf.Timestamp
+	13, // 2: commandcenter.registry.v1.HttpVerification.age:type_name -> google.protobuf.Duration
 	0,  // 3: commandcenter.registry.v1.Agent.registration_state:type_name -> commandcenter.registry.v1.RegistrationState
-	11, // 4: commandcenter.registry.v1.Agent.decided_at:type_name -> google.protobuf.Timestamp
-	5,  // 5: commandcenter.registry.v1.Agent.server:type_name -> commandcenter.registry.v1.ServerLink
-	4,  // 6: commandcenter.registry.v1.Agent.http_verification:type_name -> commandcenter.registry.v1.HttpVerification
-	11, // 7: commandcenter.registry.v1.Agent.last_bus_heartbeat_at:type_name -> google.protobuf.Timestamp
-	12, // 8: commandcenter.registry.v1.Agent.bus_heartbeat_age:type_name -> google.protobuf.Duration
-	11, // 9: commandcenter.registry.v1.Agent.last_direct_heartbeat_at:type_name -> google.protobuf.Timestamp
-	12, // 10: commandcenter.registry.v1.Agent.direct_heartbeat_age:type_name -> google.protobuf.Duration
-	11, // 11: commandcenter.registry.v1.Agent.reported_at:type_name -> google.protobuf.Timestamp
-	11, // 12: commandcenter.registry.v1.Agent.identity_conflict_at:type_name -> google.protobuf.Timestamp
-	11, // 13: commandcenter.registry.v1.Agent.created_at:type_name -> google.protobuf.Timestamp
+	12, // 4: commandcenter.registry.v1.Agent.decided_at:type_name -> google.protobuf.Timestamp
+	6,  // 5: commandcenter.registry.v1.Agent.server:type_name -> commandcenter.registry.v1.ServerLink
+	5,  // 6: commandcenter.registry.v1.Agent.http_verification:type_name -> commandcenter.registry.v1.HttpVerification
+	12, // 7: commandcenter.registry.v1.Agent.last_bus_heartbeat_at:type_name -> google.protobuf.Timestamp
+	13, // 8: commandcenter.registry.v1.Agent.bus_heartbeat_age:type_name -> google.protobuf.Duration
+	12, // 9: commandcenter.registry.v1.Agent.last_direct_heartbeat_at:type_name -> google.protobuf.Timestamp
+	13, // 10: commandcenter.registry.v1.Agent.direct_heartbeat_age:type_name -> google.protobuf.Duration
+	12, // 11: commandcenter.registry.v1.Agent.reported_at:type_name -> google.protobuf.Timestamp
+	12, // 12: commandcenter.registry.v1.Agent.identity_conflict_at:type_name -> google.protobuf.Timestamp
+	12, // 13: commandcenter.registry.v1.Agent.created_at:type_name -> google.protobuf.Timestamp
 	3,  // 14: commandcenter.registry.v1.IngestHealth.path:type_name -> commandcenter.registry.v1.HeartbeatPath
-	11, // 15: commandcenter.registry.v1.IngestHealth.healthy_since:type_name -> google.protobuf.Timestamp
-	8,  // 16: commandcenter.registry.v1.IngestHealth.broker_skew:type_name -> commandcenter.registry.v1.ClockSkew
-	12, // 17: commandcenter.registry.v1.ClockSkew.ahead:type_name -> google.protobuf.Duration
-	12, // 18: commandcenter.registry.v1.ClockSkew.uncertainty:type_name -> google.protobuf.Duration
-	13, // 19: commandcenter.registry.v1.UrlProposal.bindings:type_name -> commandcenter.agent.v1.IisBinding
-	20, // [20:20] is the sub-list for method output_type
-	20, // [20:20] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	12, // 15: commandcenter.registry.v1.IngestHealth.healthy_since:type_name -> google.protobuf.Timestamp
+	9,  // 16: commandcenter.registry.v1.IngestHealth.broker_skew:type_name -> commandcenter.registry.v1.ClockSkew
+	13, // 17: commandcenter.registry.v1.ClockSkew.ahead:type_name -> google.protobuf.Duration
+	13, // 18: commandcenter.registry.v1.ClockSkew.uncertainty:type_name -> google.protobuf.Duration
+	14, // 19: commandcenter.registry.v1.UrlProposal.bindings:type_name -> commandcenter.agent.v1.IisBinding
+	4,  // 20: commandcenter.registry.v1.Server.state:type_name -> commandcenter.registry.v1.ServerState
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_registry_v1_agent_proto_init() }
@@ -1212,7 +1298,7 @@ func file_commandcenter_registry_v1_agent_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandcenter_registry_v1_agent_proto_rawDesc), len(file_commandcenter_registry_v1_agent_proto_rawDesc)),
-			NumEnums:      4,
+			NumEnums:      5,
 			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,

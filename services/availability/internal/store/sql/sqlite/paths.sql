@@ -1,2 +1,2 @@
-SELECT Path, FrozenSince, BrakeSince, BrakeProofs, BrakeJudgedAt, BrakeOrder, OrderedBy, OrderedAt, Blind, Braked, CrowdOnline, CrowdSilent, Held, BrokerAheadMs, BrokerAheadWithinMs
+SELECT Path, FrozenSince, BrakeSince, BrakeProofs, BrakeJudgedAt, BrakeOrder, OrderedBy, OrderedAt, Blind, Braked, CrowdOnline, CrowdSilent, Held, BrokerAheadMs, BrokerAheadWithinMs, StartingUntil
 FROM TblAvailabilityPath ORDER BY Path;

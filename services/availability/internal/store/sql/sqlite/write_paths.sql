@@ -10,8 +10,9 @@ UPDATE TblAvailabilityPath SET
     Held          = json_extract(v.value, '$[9]'),
     BrokerAheadMs = json_extract(v.value, '$[10]'),
     BrokerAheadWithinMs = json_extract(v.value, '$[11]'),
-    BrakeOrder    = CASE WHEN OrderedAt = json_extract(v.value, '$[12]') THEN 0 ELSE BrakeOrder END,
-    OrderedBy     = CASE WHEN OrderedAt = json_extract(v.value, '$[12]') THEN NULL ELSE OrderedBy END,
-    OrderedAt     = CASE WHEN OrderedAt = json_extract(v.value, '$[12]') THEN NULL ELSE OrderedAt END
+    StartingUntil = json_extract(v.value, '$[12]'),
+    BrakeOrder    = CASE WHEN OrderedAt = json_extract(v.value, '$[13]') THEN 0 ELSE BrakeOrder END,
+    OrderedBy     = CASE WHEN OrderedAt = json_extract(v.value, '$[13]') THEN NULL ELSE OrderedBy END,
+    OrderedAt     = CASE WHEN OrderedAt = json_extract(v.value, '$[13]') THEN NULL ELSE OrderedAt END
 FROM json_each(@batch) v
 WHERE TblAvailabilityPath.Path = json_extract(v.value, '$[0]');
