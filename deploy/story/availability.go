@@ -64,6 +64,9 @@ func (t *teller) maintenance(ctx context.Context) error {
 	if err := t.logged(ctx, Bus, 2); err != nil {
 		return err
 	}
+	if _, err := t.call(ctx, http.MethodGet, serverAt(Bus), nil, "", answers(200, "SERVER_STATE_MAINTENANCE", "new disks")); err != nil {
+		return err
+	}
 	if _, err := t.call(ctx, http.MethodPost, at("agents", Bus, "services", service, "restart"), nil, "", answers(200, "TRANSPORT_SERVICE_BUS")); err != nil {
 		return err
 	}
@@ -101,7 +104,7 @@ func (t *teller) blind(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, t.Ingest.Start(ctx))
 	}
-	_, held := t.call(ctx, http.MethodGet, serverAt(Bus), nil, "", answers(200, `"online":true`, "heartbeat silent"))
+	_, held := t.call(ctx, http.MethodGet, serverAt(Bus), nil, "", answers(200, `"online":true`, "SERVER_STATE_HELD", "heartbeat silent"))
 	_, said := t.call(ctx, http.MethodGet, "/api/availability/overview", nil, "", answers(200, "frozenSince", "frozen since"))
 	if err := errors.Join(held, said, t.Ingest.Start(ctx)); err != nil {
 		return err
