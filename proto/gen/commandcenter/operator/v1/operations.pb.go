@@ -1575,8 +1575,10 @@ type SyncPackagesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name in any case.
 	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	// The set; empty: the agent's configured set. At most 500.
-	Packages      []*v12.Package `protobuf:"bytes,2,rep,name=packages,proto3" json:"packages,omitempty"`
+	// The set; empty: the agent's configured set. At most 500. In JSON leave it out for that: an empty list is refused.
+	Packages []*v12.Package `protobuf:"bytes,2,rep,name=packages,proto3" json:"packages,omitempty"`
+	// The set, for callers who must tell "no set given" from "an empty set": absent, packages counts; empty, it is refused. Not with packages.
+	Wanted        *v12.PackageSet `protobuf:"bytes,3,opt,name=wanted,proto3" json:"wanted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1621,6 +1623,13 @@ func (x *SyncPackagesRequest) GetAgent() string {
 func (x *SyncPackagesRequest) GetPackages() []*v12.Package {
 	if x != nil {
 		return x.Packages
+	}
+	return nil
+}
+
+func (x *SyncPackagesRequest) GetWanted() *v12.PackageSet {
+	if x != nil {
+		return x.Wanted
 	}
 	return nil
 }
@@ -1931,7 +1940,7 @@ type BatchRunRequest_RecycleAppPool struct {
 }
 
 type BatchRunRequest_SyncPackages struct {
-	// Install what is missing of a set, and nothing else.
+	// Bring the packages to a set.
 	SyncPackages *v12.SyncPackages `protobuf:"bytes,17,opt,name=sync_packages,json=syncPackages,proto3,oneof"`
 }
 
@@ -2515,11 +2524,12 @@ const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x05agent\"\xa5\x01\n" +
 	"\x18ListCertificatesResponse\x12G\n" +
 	"\fcertificates\x18\x01 \x03(\v2#.commandcenter.agent.v1.CertificateR\fcertificates\x12@\n" +
-	"\areceipt\x18\x02 \x01(\v2&.commandcenter.operator.v1.ReadReceiptR\areceipt\"\x7f\n" +
+	"\areceipt\x18\x02 \x01(\v2&.commandcenter.operator.v1.ReadReceiptR\areceipt\"\xbb\x01\n" +
 	"\x13SyncPackagesRequest\x12 \n" +
 	"\x05agent\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x05agent\x12F\n" +
-	"\bpackages\x18\x02 \x03(\v2\x1f.commandcenter.agent.v1.PackageB\t\xbaH\x06\x92\x01\x03\x10\xf4\x03R\bpackages\"Y\n" +
+	"\bpackages\x18\x02 \x03(\v2\x1f.commandcenter.agent.v1.PackageB\t\xbaH\x06\x92\x01\x03\x10\xf4\x03R\bpackages\x12:\n" +
+	"\x06wanted\x18\x03 \x01(\v2\".commandcenter.agent.v1.PackageSetR\x06wanted\"Y\n" +
 	"\x11GetCommandRequest\x12 \n" +
 	"\x05agent\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x05agent\x12\"\n" +
@@ -2679,15 +2689,16 @@ var file_commandcenter_operator_v1_operations_proto_goTypes = []any{
 	(*v12.AppPool)(nil),               // 43: commandcenter.agent.v1.AppPool
 	(*v12.Certificate)(nil),           // 44: commandcenter.agent.v1.Certificate
 	(*v12.Package)(nil),               // 45: commandcenter.agent.v1.Package
-	(*v12.CommandRecord)(nil),         // 46: commandcenter.agent.v1.CommandRecord
-	(*v12.Uninstall)(nil),             // 47: commandcenter.agent.v1.Uninstall
-	(*v12.StartService)(nil),          // 48: commandcenter.agent.v1.StartService
-	(*v12.StopService)(nil),           // 49: commandcenter.agent.v1.StopService
-	(*v12.RestartService)(nil),        // 50: commandcenter.agent.v1.RestartService
-	(*v12.StartAppPool)(nil),          // 51: commandcenter.agent.v1.StartAppPool
-	(*v12.StopAppPool)(nil),           // 52: commandcenter.agent.v1.StopAppPool
-	(*v12.RecycleAppPool)(nil),        // 53: commandcenter.agent.v1.RecycleAppPool
-	(*v12.SyncPackages)(nil),          // 54: commandcenter.agent.v1.SyncPackages
+	(*v12.PackageSet)(nil),            // 46: commandcenter.agent.v1.PackageSet
+	(*v12.CommandRecord)(nil),         // 47: commandcenter.agent.v1.CommandRecord
+	(*v12.Uninstall)(nil),             // 48: commandcenter.agent.v1.Uninstall
+	(*v12.StartService)(nil),          // 49: commandcenter.agent.v1.StartService
+	(*v12.StopService)(nil),           // 50: commandcenter.agent.v1.StopService
+	(*v12.RestartService)(nil),        // 51: commandcenter.agent.v1.RestartService
+	(*v12.StartAppPool)(nil),          // 52: commandcenter.agent.v1.StartAppPool
+	(*v12.StopAppPool)(nil),           // 53: commandcenter.agent.v1.StopAppPool
+	(*v12.RecycleAppPool)(nil),        // 54: commandcenter.agent.v1.RecycleAppPool
+	(*v12.SyncPackages)(nil),          // 55: commandcenter.agent.v1.SyncPackages
 }
 var file_commandcenter_operator_v1_operations_proto_depIdxs = []int32{
 	3,  // 0: commandcenter.operator.v1.ListAgentsResponse.agents:type_name -> commandcenter.operator.v1.AddressableAgent
@@ -2716,58 +2727,59 @@ var file_commandcenter_operator_v1_operations_proto_depIdxs = []int32{
 	44, // 23: commandcenter.operator.v1.ListCertificatesResponse.certificates:type_name -> commandcenter.agent.v1.Certificate
 	8,  // 24: commandcenter.operator.v1.ListCertificatesResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
 	45, // 25: commandcenter.operator.v1.SyncPackagesRequest.packages:type_name -> commandcenter.agent.v1.Package
-	46, // 26: commandcenter.operator.v1.GetCommandResponse.record:type_name -> commandcenter.agent.v1.CommandRecord
-	8,  // 27: commandcenter.operator.v1.GetCommandResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	47, // 28: commandcenter.operator.v1.BatchRunRequest.uninstall:type_name -> commandcenter.agent.v1.Uninstall
-	48, // 29: commandcenter.operator.v1.BatchRunRequest.start_service:type_name -> commandcenter.agent.v1.StartService
-	49, // 30: commandcenter.operator.v1.BatchRunRequest.stop_service:type_name -> commandcenter.agent.v1.StopService
-	50, // 31: commandcenter.operator.v1.BatchRunRequest.restart_service:type_name -> commandcenter.agent.v1.RestartService
-	51, // 32: commandcenter.operator.v1.BatchRunRequest.start_app_pool:type_name -> commandcenter.agent.v1.StartAppPool
-	52, // 33: commandcenter.operator.v1.BatchRunRequest.stop_app_pool:type_name -> commandcenter.agent.v1.StopAppPool
-	53, // 34: commandcenter.operator.v1.BatchRunRequest.recycle_app_pool:type_name -> commandcenter.agent.v1.RecycleAppPool
-	54, // 35: commandcenter.operator.v1.BatchRunRequest.sync_packages:type_name -> commandcenter.agent.v1.SyncPackages
-	29, // 36: commandcenter.operator.v1.BatchRunEvent.item:type_name -> commandcenter.operator.v1.BatchRunItem
-	30, // 37: commandcenter.operator.v1.BatchRunEvent.summary:type_name -> commandcenter.operator.v1.BatchRunSummary
-	0,  // 38: commandcenter.operator.v1.BatchRunItem.outcome:type_name -> commandcenter.operator.v1.BatchOutcome
-	7,  // 39: commandcenter.operator.v1.BatchRunItem.command:type_name -> commandcenter.operator.v1.CommandResponse
-	32, // 40: commandcenter.operator.v1.Problem.errors:type_name -> commandcenter.operator.v1.FieldError
-	1,  // 41: commandcenter.operator.v1.AgentOperations.ListAgents:input_type -> commandcenter.operator.v1.ListAgentsRequest
-	4,  // 42: commandcenter.operator.v1.AgentOperations.GetRoute:input_type -> commandcenter.operator.v1.GetRouteRequest
-	9,  // 43: commandcenter.operator.v1.AgentOperations.ListInstallations:input_type -> commandcenter.operator.v1.ListInstallationsRequest
-	11, // 44: commandcenter.operator.v1.AgentOperations.Uninstall:input_type -> commandcenter.operator.v1.UninstallRequest
-	12, // 45: commandcenter.operator.v1.AgentOperations.ListServices:input_type -> commandcenter.operator.v1.ListServicesRequest
-	14, // 46: commandcenter.operator.v1.AgentOperations.StartService:input_type -> commandcenter.operator.v1.StartServiceRequest
-	15, // 47: commandcenter.operator.v1.AgentOperations.StopService:input_type -> commandcenter.operator.v1.StopServiceRequest
-	16, // 48: commandcenter.operator.v1.AgentOperations.RestartService:input_type -> commandcenter.operator.v1.RestartServiceRequest
-	17, // 49: commandcenter.operator.v1.AgentOperations.ListAppPools:input_type -> commandcenter.operator.v1.ListAppPoolsRequest
-	19, // 50: commandcenter.operator.v1.AgentOperations.StartAppPool:input_type -> commandcenter.operator.v1.StartAppPoolRequest
-	20, // 51: commandcenter.operator.v1.AgentOperations.StopAppPool:input_type -> commandcenter.operator.v1.StopAppPoolRequest
-	21, // 52: commandcenter.operator.v1.AgentOperations.RecycleAppPool:input_type -> commandcenter.operator.v1.RecycleAppPoolRequest
-	22, // 53: commandcenter.operator.v1.AgentOperations.ListCertificates:input_type -> commandcenter.operator.v1.ListCertificatesRequest
-	24, // 54: commandcenter.operator.v1.AgentOperations.SyncPackages:input_type -> commandcenter.operator.v1.SyncPackagesRequest
-	25, // 55: commandcenter.operator.v1.AgentOperations.GetCommand:input_type -> commandcenter.operator.v1.GetCommandRequest
-	27, // 56: commandcenter.operator.v1.AgentOperations.BatchRun:input_type -> commandcenter.operator.v1.BatchRunRequest
-	2,  // 57: commandcenter.operator.v1.AgentOperations.ListAgents:output_type -> commandcenter.operator.v1.ListAgentsResponse
-	5,  // 58: commandcenter.operator.v1.AgentOperations.GetRoute:output_type -> commandcenter.operator.v1.GetRouteResponse
-	10, // 59: commandcenter.operator.v1.AgentOperations.ListInstallations:output_type -> commandcenter.operator.v1.ListInstallationsResponse
-	7,  // 60: commandcenter.operator.v1.AgentOperations.Uninstall:output_type -> commandcenter.operator.v1.CommandResponse
-	13, // 61: commandcenter.operator.v1.AgentOperations.ListServices:output_type -> commandcenter.operator.v1.ListServicesResponse
-	7,  // 62: commandcenter.operator.v1.AgentOperations.StartService:output_type -> commandcenter.operator.v1.CommandResponse
-	7,  // 63: commandcenter.operator.v1.AgentOperations.StopService:output_type -> commandcenter.operator.v1.CommandResponse
-	7,  // 64: commandcenter.operator.v1.AgentOperations.RestartService:output_type -> commandcenter.operator.v1.CommandResponse
-	18, // 65: commandcenter.operator.v1.AgentOperations.ListAppPools:output_type -> commandcenter.operator.v1.ListAppPoolsResponse
-	7,  // 66: commandcenter.operator.v1.AgentOperations.StartAppPool:output_type -> commandcenter.operator.v1.CommandResponse
-	7,  // 67: commandcenter.operator.v1.AgentOperations.StopAppPool:output_type -> commandcenter.operator.v1.CommandResponse
-	7,  // 68: commandcenter.operator.v1.AgentOperations.RecycleAppPool:output_type -> commandcenter.operator.v1.CommandResponse
-	23, // 69: commandcenter.operator.v1.AgentOperations.ListCertificates:output_type -> commandcenter.operator.v1.ListCertificatesResponse
-	7,  // 70: commandcenter.operator.v1.AgentOperations.SyncPackages:output_type -> commandcenter.operator.v1.CommandResponse
-	26, // 71: commandcenter.operator.v1.AgentOperations.GetCommand:output_type -> commandcenter.operator.v1.GetCommandResponse
-	28, // 72: commandcenter.operator.v1.AgentOperations.BatchRun:output_type -> commandcenter.operator.v1.BatchRunEvent
-	57, // [57:73] is the sub-list for method output_type
-	41, // [41:57] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	46, // 26: commandcenter.operator.v1.SyncPackagesRequest.wanted:type_name -> commandcenter.agent.v1.PackageSet
+	47, // 27: commandcenter.operator.v1.GetCommandResponse.record:type_name -> commandcenter.agent.v1.CommandRecord
+	8,  // 28: commandcenter.operator.v1.GetCommandResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	48, // 29: commandcenter.operator.v1.BatchRunRequest.uninstall:type_name -> commandcenter.agent.v1.Uninstall
+	49, // 30: commandcenter.operator.v1.BatchRunRequest.start_service:type_name -> commandcenter.agent.v1.StartService
+	50, // 31: commandcenter.operator.v1.BatchRunRequest.stop_service:type_name -> commandcenter.agent.v1.StopService
+	51, // 32: commandcenter.operator.v1.BatchRunRequest.restart_service:type_name -> commandcenter.agent.v1.RestartService
+	52, // 33: commandcenter.operator.v1.BatchRunRequest.start_app_pool:type_name -> commandcenter.agent.v1.StartAppPool
+	53, // 34: commandcenter.operator.v1.BatchRunRequest.stop_app_pool:type_name -> commandcenter.agent.v1.StopAppPool
+	54, // 35: commandcenter.operator.v1.BatchRunRequest.recycle_app_pool:type_name -> commandcenter.agent.v1.RecycleAppPool
+	55, // 36: commandcenter.operator.v1.BatchRunRequest.sync_packages:type_name -> commandcenter.agent.v1.SyncPackages
+	29, // 37: commandcenter.operator.v1.BatchRunEvent.item:type_name -> commandcenter.operator.v1.BatchRunItem
+	30, // 38: commandcenter.operator.v1.BatchRunEvent.summary:type_name -> commandcenter.operator.v1.BatchRunSummary
+	0,  // 39: commandcenter.operator.v1.BatchRunItem.outcome:type_name -> commandcenter.operator.v1.BatchOutcome
+	7,  // 40: commandcenter.operator.v1.BatchRunItem.command:type_name -> commandcenter.operator.v1.CommandResponse
+	32, // 41: commandcenter.operator.v1.Problem.errors:type_name -> commandcenter.operator.v1.FieldError
+	1,  // 42: commandcenter.operator.v1.AgentOperations.ListAgents:input_type -> commandcenter.operator.v1.ListAgentsRequest
+	4,  // 43: commandcenter.operator.v1.AgentOperations.GetRoute:input_type -> commandcenter.operator.v1.GetRouteRequest
+	9,  // 44: commandcenter.operator.v1.AgentOperations.ListInstallations:input_type -> commandcenter.operator.v1.ListInstallationsRequest
+	11, // 45: commandcenter.operator.v1.AgentOperations.Uninstall:input_type -> commandcenter.operator.v1.UninstallRequest
+	12, // 46: commandcenter.operator.v1.AgentOperations.ListServices:input_type -> commandcenter.operator.v1.ListServicesRequest
+	14, // 47: commandcenter.operator.v1.AgentOperations.StartService:input_type -> commandcenter.operator.v1.StartServiceRequest
+	15, // 48: commandcenter.operator.v1.AgentOperations.StopService:input_type -> commandcenter.operator.v1.StopServiceRequest
+	16, // 49: commandcenter.operator.v1.AgentOperations.RestartService:input_type -> commandcenter.operator.v1.RestartServiceRequest
+	17, // 50: commandcenter.operator.v1.AgentOperations.ListAppPools:input_type -> commandcenter.operator.v1.ListAppPoolsRequest
+	19, // 51: commandcenter.operator.v1.AgentOperations.StartAppPool:input_type -> commandcenter.operator.v1.StartAppPoolRequest
+	20, // 52: commandcenter.operator.v1.AgentOperations.StopAppPool:input_type -> commandcenter.operator.v1.StopAppPoolRequest
+	21, // 53: commandcenter.operator.v1.AgentOperations.RecycleAppPool:input_type -> commandcenter.operator.v1.RecycleAppPoolRequest
+	22, // 54: commandcenter.operator.v1.AgentOperations.ListCertificates:input_type -> commandcenter.operator.v1.ListCertificatesRequest
+	24, // 55: commandcenter.operator.v1.AgentOperations.SyncPackages:input_type -> commandcenter.operator.v1.SyncPackagesRequest
+	25, // 56: commandcenter.operator.v1.AgentOperations.GetCommand:input_type -> commandcenter.operator.v1.GetCommandRequest
+	27, // 57: commandcenter.operator.v1.AgentOperations.BatchRun:input_type -> commandcenter.operator.v1.BatchRunRequest
+	2,  // 58: commandcenter.operator.v1.AgentOperations.ListAgents:output_type -> commandcenter.operator.v1.ListAgentsResponse
+	5,  // 59: commandcenter.operator.v1.AgentOperations.GetRoute:output_type -> commandcenter.operator.v1.GetRouteResponse
+	10, // 60: commandcenter.operator.v1.AgentOperations.ListInstallations:output_type -> commandcenter.operator.v1.ListInstallationsResponse
+	7,  // 61: commandcenter.operator.v1.AgentOperations.Uninstall:output_type -> commandcenter.operator.v1.CommandResponse
+	13, // 62: commandcenter.operator.v1.AgentOperations.ListServices:output_type -> commandcenter.operator.v1.ListServicesResponse
+	7,  // 63: commandcenter.operator.v1.AgentOperations.StartService:output_type -> commandcenter.operator.v1.CommandResponse
+	7,  // 64: commandcenter.operator.v1.AgentOperations.StopService:output_type -> commandcenter.operator.v1.CommandResponse
+	7,  // 65: commandcenter.operator.v1.AgentOperations.RestartService:output_type -> commandcenter.operator.v1.CommandResponse
+	18, // 66: commandcenter.operator.v1.AgentOperations.ListAppPools:output_type -> commandcenter.operator.v1.ListAppPoolsResponse
+	7,  // 67: commandcenter.operator.v1.AgentOperations.StartAppPool:output_type -> commandcenter.operator.v1.CommandResponse
+	7,  // 68: commandcenter.operator.v1.AgentOperations.StopAppPool:output_type -> commandcenter.operator.v1.CommandResponse
+	7,  // 69: commandcenter.operator.v1.AgentOperations.RecycleAppPool:output_type -> commandcenter.operator.v1.CommandResponse
+	23, // 70: commandcenter.operator.v1.AgentOperations.ListCertificates:output_type -> commandcenter.operator.v1.ListCertificatesResponse
+	7,  // 71: commandcenter.operator.v1.AgentOperations.SyncPackages:output_type -> commandcenter.operator.v1.CommandResponse
+	26, // 72: commandcenter.operator.v1.AgentOperations.GetCommand:output_type -> commandcenter.operator.v1.GetCommandResponse
+	28, // 73: commandcenter.operator.v1.AgentOperations.BatchRun:output_type -> commandcenter.operator.v1.BatchRunEvent
+	58, // [58:74] is the sub-list for method output_type
+	42, // [42:58] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_operator_v1_operations_proto_init() }
