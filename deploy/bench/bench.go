@@ -47,6 +47,7 @@ func (r *Report) measurements() []measurement {
 		{"commands in flight", onSystem(r.benchInFlight)},
 		{"ingest", onSystem(r.benchIngest)},
 		{"replicas", onSystem(r.benchReplicas)},
+		{"standstill", onSystem(r.benchStandstill)},
 		{"silence", onSystem(r.benchSilence)},
 		{"takeover", onSystem(r.benchTakeover)},
 		{"sweeps", onSystem(r.benchSweeps)},

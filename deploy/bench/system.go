@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -21,6 +22,7 @@ type system struct {
 	emulator          *servicebusemulator.Emulator
 	registry, gateway *process.Process
 	heartbeats        []*process.Process
+	heartbeatSettings []string
 	registryAddress   string
 	rest              string
 	conn              *grpc.ClientConn
@@ -29,8 +31,11 @@ type system struct {
 }
 
 // newSystem starts everything and waits until it is ready.
-func newSystem(ctx context.Context) (_ *system, err error) {
-	s := &system{}
+func newSystem(ctx context.Context) (*system, error) { return newSystemWith(ctx, 0) }
+
+// newSystemWith starts everything with another lock on heartbeats, 0 for the usual one, and other settings of the heartbeat service.
+func newSystemWith(ctx context.Context, lock time.Duration, heartbeat ...string) (_ *system, err error) {
+	s := &system{heartbeatSettings: heartbeat}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -39,7 +44,7 @@ func newSystem(ctx context.Context) (_ *system, err error) {
 	if s.dir, err = os.MkdirTemp("", "fleet-bench-*"); err != nil {
 		return nil, err
 	}
-	if s.emulator, err = startEmulator(); err != nil {
+	if s.emulator, err = startEmulatorWith(lock); err != nil {
 		return nil, err
 	}
 	addresses := make([]string, 5)
@@ -79,7 +84,8 @@ func (s *system) addHeartbeat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	replica, err := s.launch(ctx, "heartbeat", admin, "grpc.listen="+listen, "registry.target="+s.registryAddress, "bus.connectionString="+s.emulator.ConnectionString())
+	replica, err := s.launch(ctx, "heartbeat", admin, append(s.heartbeatSettings, "grpc.listen="+listen, "registry.target="+s.registryAddress,
+		"bus.connectionString="+s.emulator.ConnectionString())...)
 	if err == nil {
 		s.heartbeats = append(s.heartbeats, replica)
 	}
@@ -114,10 +120,20 @@ func (s *system) close() {
 	}
 }
 
-func startEmulator() (*servicebusemulator.Emulator, error) {
+func startEmulator() (*servicebusemulator.Emulator, error) { return startEmulatorWith(0) }
+
+// startEmulatorWith starts one with another lock on heartbeats; 0 is the usual one.
+func startEmulatorWith(lock time.Duration) (*servicebusemulator.Emulator, error) {
 	config, err := entities.Config()
 	if err != nil {
 		return nil, err
+	}
+	if lock > 0 {
+		for _, topic := range config.UserConfig.Namespaces[0].Topics {
+			if topic.Name == stateTopic {
+				topic.Subscriptions[0].Properties.LockDuration = servicebusemulator.Duration(lock)
+			}
+		}
 	}
 	return servicebusemulator.Start(config, servicebusemulator.Options{})
 }

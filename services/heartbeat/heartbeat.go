@@ -48,6 +48,9 @@ type Config struct {
 type IngestConfig struct {
 	// Batch is how many heartbeats are taken at once, 1 to 1,000.
 	Batch int `config:"batch"`
+	// Credit is how many heartbeats the broker may send ahead of being asked for more, 1 to 1,000. A batch is gathered from several
+	// such lots. What was sent ahead to a replica that stands still waits until its locks lapse, though others are free.
+	Credit int `config:"credit"`
 	// Workers is how many batches are recorded and settled side by side, 1 to 16.
 	Workers int `config:"workers"`
 	// HoldTimeout is how long heartbeats stay locked while the registry does not take them, before they are released to other
@@ -66,7 +69,7 @@ func DefaultConfig() Config {
 		Log:      telemetry.DefaultLogConfig(),
 		Registry: grpcclient.Config{Target: "127.0.0.1:7410"},
 		Bus:      servicebus.DefaultConfig(),
-		Ingest:   IngestConfig{Batch: 500, Workers: 2, HoldTimeout: 15 * time.Second},
+		Ingest:   IngestConfig{Batch: 500, Credit: 128, Workers: 2, HoldTimeout: 15 * time.Second},
 		Ingress:  defaultIngress(),
 	}
 }
@@ -82,6 +85,9 @@ func (c Config) Validate() error {
 	problems.AddError(c.Bus.Validate("bus"))
 	if c.Ingest.Batch < 1 || c.Ingest.Batch > 1000 {
 		problems.Add("ingest.batch", "must be 1 to 1000, is %d", c.Ingest.Batch)
+	}
+	if c.Ingest.Credit < 1 || c.Ingest.Credit > 1000 {
+		problems.Add("ingest.credit", "must be 1 to 1000, is %d", c.Ingest.Credit)
 	}
 	if c.Ingest.Workers < 1 || c.Ingest.Workers > 16 {
 		problems.Add("ingest.workers", "must be 1 to 16, is %d", c.Ingest.Workers)
@@ -125,6 +131,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	defer server.Close()
 	consumer := bus.NewConsumer(cfg.Bus.Topics.State, cfg.Bus.Subscriptions.State, cfg.Logger)
+	consumer.Credit = cfg.Ingest.Credit
 	defer closeConsumer(consumer, cfg.Logger)
 	health, skews := &health{server: server, evidence: ingest.NewEvidence(consumer.Clock())}, skew.NewMetrics(metrics)
 	control, err := newControlServer(ctx, cfg, conn, metrics, skews, health)

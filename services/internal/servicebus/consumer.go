@@ -40,6 +40,10 @@ type Delivery struct {
 // It has two links: one delivers; the other, which never asks for messages, peeks, renews locks, and settles by lock token what
 // a lost link delivered.
 type Consumer struct {
+	// Credit is how many messages the broker may send ahead at most; 0 is as many as one receive is to return. What was sent ahead to a
+	// consumer that stands still waits until its locks lapse, though others are free.
+	Credit int
+
 	client              *Client
 	topic, subscription string
 	logger              *slog.Logger
@@ -83,6 +87,9 @@ func (c *Consumer) Receive(ctx context.Context, most int) []Delivery {
 	}
 	bounded, cancel := context.WithTimeout(ctx, receiveTimeout)
 	defer cancel()
+	if c.Credit > 0 {
+		most = min(most, c.Credit)
+	}
 	messages, err := from.receive(bounded, most, max(c.linger, minLinger))
 	c.linger = nextLinger(c.linger, len(messages))
 	switch {

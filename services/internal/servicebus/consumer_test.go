@@ -529,3 +529,20 @@ func TestLingerFollowsTheFlow(t *testing.T) {
 		t.Errorf("after the flow: %s", linger)
 	}
 }
+
+// A consumer that stands still holds what the broker sent it ahead: no more than its credit, however many wait.
+func TestI7_NoMoreIsSentAheadThanTheCredit(t *testing.T) {
+	e := start(t, heartbeats(emulator.SubscriptionProperties{LockDuration: emulator.Duration(time.Minute)}))
+	c := dial(t, e).NewConsumer("t", "s", slog.New(slog.DiscardHandler))
+	c.Credit = 16
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	send(t, e, 0, 100)
+	for got, ctx := 0, within(t); got < 100 && ctx.Err() == nil; {
+		deliveries := c.Receive(ctx, 500)
+		got += len(deliveries)
+		if held := counts(t, e).Locked; len(deliveries) > 16 || held > 16 {
+			t.Fatalf("one receive gave %d messages, and %d are locked, with a credit of 16", len(deliveries), held)
+		}
+		c.Settle(ctx, completions(deliveries))
+	}
+}
