@@ -19,6 +19,7 @@ IF DATABASE_PRINCIPAL_ID(N'commandcenter_online') IS NULL CREATE ROLE commandcen
 GRANT SELECT, INSERT ON dbo.TblServer TO commandcenter_registry;
 GRANT UPDATE ON dbo.TblServer (Name, Url, Type, Active) TO commandcenter_registry;
 GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblAgent TO commandcenter_registry;
+GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblAgentReceiver TO commandcenter_registry;
 GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblFormerLink TO commandcenter_registry;
 GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblServerName TO commandcenter_registry;
 GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblIngestEvidence TO commandcenter_registry;

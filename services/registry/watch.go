@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync/atomic"
@@ -54,6 +55,10 @@ func (w *watch) look(ctx context.Context) {
 		counts, failed := w.store.CountStates(ctx)
 		if err = failed; err == nil {
 			w.metrics.SetStates(counts)
+		}
+		suspects, failed := w.store.CountSuspectReceivers(ctx)
+		if err = cmp.Or(err, failed); err == nil {
+			w.metrics.SuspectReceivers.Set(float64(suspects))
 		}
 	}
 	before := w.ready()

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -41,10 +42,25 @@ func (s *Operations) ListAgents(ctx context.Context, request *operatorv1.ListAge
 		response.Agents = append(response.Agents, &operatorv1.AddressableAgent{
 			Name: agent.GetName(), Hostname: agent.GetHostname(), Transport: transport(decision.Transport), Refusal: string(decision.Refusal),
 			HeartbeatAge: youngest(agent.GetBusHeartbeatAge(), agent.GetDirectHeartbeatAge()), Server: agent.GetServer(), AgentVersion: agent.GetAgentVersion(),
-			Availability: verdicts[agent.GetServer().GetServerKey()], Problems: agent.GetProblems(),
+			Availability: verdicts[agent.GetServer().GetServerKey()], Problems: agent.GetProblems(), ReceiverSuspect: receiverSuspect(agent),
 		})
 	}
 	return response, nil
+}
+
+// receiverSuspect reports whether an agent on Service Bus seems to take no commands there.
+func receiverSuspect(agent *registryv1.Agent) bool {
+	return agent.GetOnServiceBus() && agent.GetCommandReceiver().GetSuspect()
+}
+
+func receiverWarning(receiver *registryv1.CommandReceiver) string {
+	last := "none was ever answered"
+	if receiver.GetAnsweredAge() != nil {
+		last = fmt.Sprintf("the last answer came %s ago", receiver.GetAnsweredAge().AsDuration().Round(time.Second))
+	}
+	return fmt.Sprintf("the last %d commands over Service Bus were not answered, and %s: the agent's receiver may be dead though its heartbeats come. "+
+		"A command is sent all the same, and may wait for its whole budget; a read that is answered ends this. If none is, restart the agent on its machine",
+		receiver.GetUnanswered(), last)
 }
 
 func youngest(a, b *durationpb.Duration) *durationpb.Duration {
@@ -79,6 +95,12 @@ func (s *Operations) GetRoute(ctx context.Context, request *operatorv1.GetRouteR
 		Agent: facts.Name, Transport: transport(decision.Transport), Refusal: string(decision.Refusal), Detail: decision.Detail, Rule: decision.Rule,
 		BusHeartbeatAge: known.GetAgent().GetBusHeartbeatAge(), MaxHeartbeatAge: durationpb.New(policy.MaxHeartbeatAge),
 		HttpBaseUrl: facts.HTTPBaseURL, HttpVerification: known.GetAgent().GetHttpVerification(), MaxVerificationAge: durationpb.New(policy.MaxVerificationAge),
+	}
+	if known.GetAgent().GetOnServiceBus() {
+		response.CommandReceiver = known.GetAgent().GetCommandReceiver()
+	}
+	if response.ReceiverSuspect = receiverSuspect(known.GetAgent()); response.ReceiverSuspect {
+		response.Warning = receiverWarning(response.CommandReceiver)
 	}
 	for _, verdict := range verdicts {
 		response.Rules = append(response.Rules, &operatorv1.RouteRule{

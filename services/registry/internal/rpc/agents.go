@@ -95,6 +95,18 @@ func (s *Agents) RecordHttpVerification(ctx context.Context, request *registryv1
 	return &registryv1.RecordHttpVerificationResponse{Recorded: recorded, Agent: agentMessage(agent)}, nil
 }
 
+// ReportCommandAnswer notes whether a command over the bus was answered.
+func (s *Agents) ReportCommandAnswer(ctx context.Context, request *registryv1.ReportCommandAnswerRequest) (*registryv1.ReportCommandAnswerResponse, error) {
+	name, err := parseName("/name", request.GetName())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Store.ReportAnswer(ctx, name, request.GetAnswered(), request.GetSentAge().AsDuration()); err != nil {
+		return nil, mapped(err, name.Spelling)
+	}
+	return &registryv1.ReportCommandAnswerResponse{}, nil
+}
+
 // ClaimHttpVerifications hands out verifications to repeat.
 func (s *Agents) ClaimHttpVerifications(ctx context.Context, request *registryv1.ClaimHttpVerificationsRequest) (*registryv1.ClaimHttpVerificationsResponse, error) {
 	repeat, err := duration("/repeatInterval", request.GetRepeatInterval(), 6*time.Hour, time.Second)

@@ -38,6 +38,12 @@ func agentMessage(a store.Agent) *registryv1.Agent {
 		}),
 		IisBindingsReported: a.BindingsReported, IisBindingCount: int32(a.BindingCount), HasToken: a.HasToken, Claimable: a.Claimable,
 	}
+	if a.Receiver.Known() {
+		message.CommandReceiver = &registryv1.CommandReceiver{
+			AnsweredAt: instant(a.Receiver.AnsweredAt), AnsweredAge: age(a.Receiver.AnsweredAt, a.ReadAt),
+			Unanswered: int32(a.Receiver.Unanswered), UnansweredSince: instant(a.Receiver.UnansweredSince), Suspect: a.Receiver.Suspect(),
+		}
+	}
 	switch {
 	case a.Server != nil:
 		message.Server = &registryv1.ServerLink{ServerKey: a.Server.Key, Name: a.Server.Name, Url: a.Server.URL, Active: a.Server.Active, Online: a.Server.Online}

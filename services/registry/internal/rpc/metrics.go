@@ -13,6 +13,8 @@ import (
 type Metrics struct {
 	Heartbeats *prometheus.CounterVec
 	Agents     *prometheus.GaugeVec
+	// SuspectReceivers counts agents whose receiver of commands over the bus seems dead.
+	SuspectReceivers prometheus.Gauge
 }
 
 // NewMetrics registers them.
@@ -24,8 +26,11 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		Agents: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "commandcenter_registry_agents", Help: "Agents, by registration state.",
 		}, []string{"state"}),
+		SuspectReceivers: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "commandcenter_registry_agents_receiver_suspect", Help: "Agents that did not answer their last two or more commands over Service Bus.",
+		}),
 	}
-	registerer.MustRegister(m.Heartbeats, m.Agents)
+	registerer.MustRegister(m.Heartbeats, m.Agents, m.SuspectReceivers)
 	return m
 }
 

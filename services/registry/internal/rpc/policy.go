@@ -12,6 +12,7 @@ const (
 func Quiet() []string {
 	return []string{
 		agents + "RecordHeartbeats", agents + "ReportIngestEvidence", agents + "GetAgent", agents + "ClaimHttpVerifications", agents + "ReadFleet",
+		agents + "ReportCommandAnswer",
 		clouds + "RenewControlServer", clouds + "GetFailoverList",
 	}
 }
@@ -39,6 +40,7 @@ func Policy() authn.Policy {
 		agents + "ResetToken":              operators,
 		agents + "RecordHttpVerification":  operators,
 		agents + "ClaimHttpVerifications":  operators,
+		agents + "ReportCommandAnswer":     operators,
 		servers + "ListServers":            operators,
 		servers + "GetServer":              operators,
 		servers + "CreateServer":           operators,

@@ -38,6 +38,7 @@ type Agent struct {
 	Claimable                        bool  // the next machine that enrols may claim the name
 	ServerKey                        int64 // 0: not linked
 	Server                           *Server
+	Receiver                         enrollment.Receiver // of commands over the bus
 	ReadAt                           time.Time
 }
 
@@ -46,14 +47,15 @@ func (a Agent) Etag() string { return enrollment.Etag(a.Key, a.DecisionVersion) 
 
 func scanAgent(scan func(...any) error, extra ...any) (Agent, error) {
 	var a Agent
-	var state, onBus, verification, bindings, count, token, claimable, linked, serverKey, active, online sqldb.Int
+	var state, onBus, verification, bindings, count, token, claimable, linked, serverKey, active, online, unanswered sqldb.Int
 	var decidedBy, baseURL, reportedURL, detail, capabilities, serverName, serverURL sqldb.String
-	var decidedAt, verifiedAt, bus, direct, reported, conflict, created, readAt sqldb.Time
+	var decidedAt, verifiedAt, bus, direct, reported, conflict, created, readAt, answered, unansweredSince sqldb.Time
 	dest := append([]any{
 		&a.Key, &a.Name, &a.NameKey, &a.ReportedName, &a.Hostname, &state, &decidedBy, &decidedAt, &a.DecisionVersion, (*sqldb.String)(&a.AffinityGroup),
 		&onBus, &baseURL, &reportedURL, &verifiedAt, &verification, &detail,
 		&bus, &direct, &a.BootID, &a.Sequence, &reported, &a.AgentVersion, &capabilities,
 		&conflict, &created, &count, &bindings, &token, &claimable, &linked, &serverKey, &serverName, &serverURL, &active, &online, &readAt,
+		&answered, &unanswered, &unansweredSince,
 	}, extra...)
 	if err := scan(dest...); err != nil {
 		return a, err
@@ -64,6 +66,7 @@ func scanAgent(scan func(...any) error, extra ...any) (Agent, error) {
 	a.ReportedAt, a.ConflictAt, a.CreatedAt, a.ReadAt = reported.Time, conflict.Time, created.Time, readAt.Time
 	a.BindingsReported, a.BindingCount, a.ServerKey = bindings == 1, int(count), int64(linked)
 	a.HasToken, a.Claimable = token == 1, claimable == 1
+	a.Receiver = enrollment.Receiver{AnsweredAt: answered.Time, Unanswered: int(unanswered), UnansweredSince: unansweredSince.Time}
 	if serverKey != 0 {
 		a.Server = &Server{Key: int64(serverKey), Name: string(serverName), URL: string(serverURL), Active: active == 1, Online: online == 1}
 	}

@@ -144,6 +144,9 @@ func (s *Store) Remove(ctx context.Context, name enrollment.Name, etag string) e
 		if err := changed(tx.Exec(ctx, "remove_agent", named("agentKey", current.Key), named("version", current.DecisionVersion))); err != nil {
 			return err
 		}
+		if _, err := tx.Exec(ctx, "forget_receiver", named("agentKey", current.Key)); err != nil {
+			return err
+		}
 		return moveLink(ctx, tx, current.Name, current.ServerKey, 0)
 	})
 }

@@ -237,9 +237,12 @@ type AddressableAgent struct {
 	Availability *v11.ServerAvailability `protobuf:"bytes,8,opt,name=availability,proto3" json:"availability,omitempty"`
 	// For people: what of the agent looks otherwise than it is, such as a name with a character that is not seen. Empty: nothing. Set by the
 	// registry.
-	Problems      []string `protobuf:"bytes,9,rep,name=problems,proto3" json:"problems,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Problems []string `protobuf:"bytes,9,rep,name=problems,proto3" json:"problems,omitempty"`
+	// Whether the agent's receiver of commands over Service Bus seems dead though its heartbeats come: the last two commands or more were not
+	// answered. They are sent all the same; each may wait for its whole budget. A command that is answered, such as a read, ends it.
+	ReceiverSuspect bool `protobuf:"varint,10,opt,name=receiver_suspect,json=receiverSuspect,proto3" json:"receiver_suspect,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *AddressableAgent) Reset() {
@@ -335,6 +338,13 @@ func (x *AddressableAgent) GetProblems() []string {
 	return nil
 }
 
+func (x *AddressableAgent) GetReceiverSuspect() bool {
+	if x != nil {
+		return x.ReceiverSuspect
+	}
+	return false
+}
+
 // GetRouteRequest names one agent.
 type GetRouteRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -416,7 +426,13 @@ type GetRouteResponse struct {
 	// Age up to which a verification counts.
 	MaxVerificationAge *durationpb.Duration `protobuf:"bytes,11,opt,name=max_verification_age,json=maxVerificationAge,proto3" json:"max_verification_age,omitempty"`
 	// Whether heartbeats on the bus are received, and how far the broker's clock is from the database's; absent for an unknown agent.
-	BusIngest     *v1.IngestHealth `protobuf:"bytes,12,opt,name=bus_ingest,json=busIngest,proto3" json:"bus_ingest,omitempty"`
+	BusIngest *v1.IngestHealth `protobuf:"bytes,12,opt,name=bus_ingest,json=busIngest,proto3" json:"bus_ingest,omitempty"`
+	// Whether the agent's receiver of commands over Service Bus seems dead; see command_receiver and warning.
+	ReceiverSuspect bool `protobuf:"varint,13,opt,name=receiver_suspect,json=receiverSuspect,proto3" json:"receiver_suspect,omitempty"`
+	// How that receiver does; absent until a gateway sent the agent a command.
+	CommandReceiver *v1.CommandReceiver `protobuf:"bytes,14,opt,name=command_receiver,json=commandReceiver,proto3" json:"command_receiver,omitempty"`
+	// For people: what to know before sending, though it is no reason to refuse; empty when there is nothing.
+	Warning       string `protobuf:"bytes,15,opt,name=warning,proto3" json:"warning,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -533,6 +549,27 @@ func (x *GetRouteResponse) GetBusIngest() *v1.IngestHealth {
 		return x.BusIngest
 	}
 	return nil
+}
+
+func (x *GetRouteResponse) GetReceiverSuspect() bool {
+	if x != nil {
+		return x.ReceiverSuspect
+	}
+	return false
+}
+
+func (x *GetRouteResponse) GetCommandReceiver() *v1.CommandReceiver {
+	if x != nil {
+		return x.CommandReceiver
+	}
+	return nil
+}
+
+func (x *GetRouteResponse) GetWarning() string {
+	if x != nil {
+		return x.Warning
+	}
+	return ""
 }
 
 // RouteRule is one row of the routing table, with its verdict on this agent.
@@ -2415,7 +2452,7 @@ const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"\x81\x01\n" +
 	"\x12ListAgentsResponse\x12C\n" +
 	"\x06agents\x18\x01 \x03(\v2+.commandcenter.operator.v1.AddressableAgentR\x06agents\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb7\x03\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xe2\x03\n" +
 	"\x10AddressableAgent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12B\n" +
@@ -2425,11 +2462,13 @@ const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"\x06server\x18\x06 \x01(\v2%.commandcenter.registry.v1.ServerLinkR\x06server\x12#\n" +
 	"\ragent_version\x18\a \x01(\tR\fagentVersion\x12U\n" +
 	"\favailability\x18\b \x01(\v21.commandcenter.availability.v1.ServerAvailabilityR\favailability\x12\x1a\n" +
-	"\bproblems\x18\t \x03(\tR\bproblems\"I\n" +
+	"\bproblems\x18\t \x03(\tR\bproblems\x12)\n" +
+	"\x10receiver_suspect\x18\n" +
+	" \x01(\bR\x0freceiverSuspect\"I\n" +
 	"\x0fGetRouteRequest\x12 \n" +
 	"\x05agent\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x05agent\x12\x14\n" +
-	"\x05write\x18\x02 \x01(\bR\x05write\"\x8f\x05\n" +
+	"\x05write\x18\x02 \x01(\bR\x05write\"\xab\x06\n" +
 	"\x10GetRouteResponse\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12B\n" +
 	"\ttransport\x18\x02 \x01(\x0e2$.commandcenter.registry.v1.TransportR\ttransport\x12\x18\n" +
@@ -2444,7 +2483,10 @@ const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	" \x01(\v2+.commandcenter.registry.v1.HttpVerificationR\x10httpVerification\x12K\n" +
 	"\x14max_verification_age\x18\v \x01(\v2\x19.google.protobuf.DurationR\x12maxVerificationAge\x12F\n" +
 	"\n" +
-	"bus_ingest\x18\f \x01(\v2'.commandcenter.registry.v1.IngestHealthR\tbusIngest\"u\n" +
+	"bus_ingest\x18\f \x01(\v2'.commandcenter.registry.v1.IngestHealthR\tbusIngest\x12)\n" +
+	"\x10receiver_suspect\x18\r \x01(\bR\x0freceiverSuspect\x12U\n" +
+	"\x10command_receiver\x18\x0e \x01(\v2*.commandcenter.registry.v1.CommandReceiverR\x0fcommandReceiver\x12\x18\n" +
+	"\awarning\x18\x0f \x01(\tR\awarning\"u\n" +
 	"\tRouteRule\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\tR\x06number\x12\x1c\n" +
 	"\tcondition\x18\x02 \x01(\tR\tcondition\x12\x18\n" +
@@ -2682,23 +2724,24 @@ var file_commandcenter_operator_v1_operations_proto_goTypes = []any{
 	(*v11.ServerAvailability)(nil),    // 36: commandcenter.availability.v1.ServerAvailability
 	(*v1.HttpVerification)(nil),       // 37: commandcenter.registry.v1.HttpVerification
 	(*v1.IngestHealth)(nil),           // 38: commandcenter.registry.v1.IngestHealth
-	(*timestamppb.Timestamp)(nil),     // 39: google.protobuf.Timestamp
-	(*v12.Change)(nil),                // 40: commandcenter.agent.v1.Change
-	(*v12.Installation)(nil),          // 41: commandcenter.agent.v1.Installation
-	(*v12.Service)(nil),               // 42: commandcenter.agent.v1.Service
-	(*v12.AppPool)(nil),               // 43: commandcenter.agent.v1.AppPool
-	(*v12.Certificate)(nil),           // 44: commandcenter.agent.v1.Certificate
-	(*v12.Package)(nil),               // 45: commandcenter.agent.v1.Package
-	(*v12.PackageSet)(nil),            // 46: commandcenter.agent.v1.PackageSet
-	(*v12.CommandRecord)(nil),         // 47: commandcenter.agent.v1.CommandRecord
-	(*v12.Uninstall)(nil),             // 48: commandcenter.agent.v1.Uninstall
-	(*v12.StartService)(nil),          // 49: commandcenter.agent.v1.StartService
-	(*v12.StopService)(nil),           // 50: commandcenter.agent.v1.StopService
-	(*v12.RestartService)(nil),        // 51: commandcenter.agent.v1.RestartService
-	(*v12.StartAppPool)(nil),          // 52: commandcenter.agent.v1.StartAppPool
-	(*v12.StopAppPool)(nil),           // 53: commandcenter.agent.v1.StopAppPool
-	(*v12.RecycleAppPool)(nil),        // 54: commandcenter.agent.v1.RecycleAppPool
-	(*v12.SyncPackages)(nil),          // 55: commandcenter.agent.v1.SyncPackages
+	(*v1.CommandReceiver)(nil),        // 39: commandcenter.registry.v1.CommandReceiver
+	(*timestamppb.Timestamp)(nil),     // 40: google.protobuf.Timestamp
+	(*v12.Change)(nil),                // 41: commandcenter.agent.v1.Change
+	(*v12.Installation)(nil),          // 42: commandcenter.agent.v1.Installation
+	(*v12.Service)(nil),               // 43: commandcenter.agent.v1.Service
+	(*v12.AppPool)(nil),               // 44: commandcenter.agent.v1.AppPool
+	(*v12.Certificate)(nil),           // 45: commandcenter.agent.v1.Certificate
+	(*v12.Package)(nil),               // 46: commandcenter.agent.v1.Package
+	(*v12.PackageSet)(nil),            // 47: commandcenter.agent.v1.PackageSet
+	(*v12.CommandRecord)(nil),         // 48: commandcenter.agent.v1.CommandRecord
+	(*v12.Uninstall)(nil),             // 49: commandcenter.agent.v1.Uninstall
+	(*v12.StartService)(nil),          // 50: commandcenter.agent.v1.StartService
+	(*v12.StopService)(nil),           // 51: commandcenter.agent.v1.StopService
+	(*v12.RestartService)(nil),        // 52: commandcenter.agent.v1.RestartService
+	(*v12.StartAppPool)(nil),          // 53: commandcenter.agent.v1.StartAppPool
+	(*v12.StopAppPool)(nil),           // 54: commandcenter.agent.v1.StopAppPool
+	(*v12.RecycleAppPool)(nil),        // 55: commandcenter.agent.v1.RecycleAppPool
+	(*v12.SyncPackages)(nil),          // 56: commandcenter.agent.v1.SyncPackages
 }
 var file_commandcenter_operator_v1_operations_proto_depIdxs = []int32{
 	3,  // 0: commandcenter.operator.v1.ListAgentsResponse.agents:type_name -> commandcenter.operator.v1.AddressableAgent
@@ -2713,73 +2756,74 @@ var file_commandcenter_operator_v1_operations_proto_depIdxs = []int32{
 	37, // 9: commandcenter.operator.v1.GetRouteResponse.http_verification:type_name -> commandcenter.registry.v1.HttpVerification
 	34, // 10: commandcenter.operator.v1.GetRouteResponse.max_verification_age:type_name -> google.protobuf.Duration
 	38, // 11: commandcenter.operator.v1.GetRouteResponse.bus_ingest:type_name -> commandcenter.registry.v1.IngestHealth
-	33, // 12: commandcenter.operator.v1.CommandResponse.transport:type_name -> commandcenter.registry.v1.Transport
-	39, // 13: commandcenter.operator.v1.CommandResponse.started_at:type_name -> google.protobuf.Timestamp
-	34, // 14: commandcenter.operator.v1.CommandResponse.duration:type_name -> google.protobuf.Duration
-	40, // 15: commandcenter.operator.v1.CommandResponse.changes:type_name -> commandcenter.agent.v1.Change
-	33, // 16: commandcenter.operator.v1.ReadReceipt.transport:type_name -> commandcenter.registry.v1.Transport
-	41, // 17: commandcenter.operator.v1.ListInstallationsResponse.installations:type_name -> commandcenter.agent.v1.Installation
-	8,  // 18: commandcenter.operator.v1.ListInstallationsResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	42, // 19: commandcenter.operator.v1.ListServicesResponse.services:type_name -> commandcenter.agent.v1.Service
-	8,  // 20: commandcenter.operator.v1.ListServicesResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	43, // 21: commandcenter.operator.v1.ListAppPoolsResponse.app_pools:type_name -> commandcenter.agent.v1.AppPool
-	8,  // 22: commandcenter.operator.v1.ListAppPoolsResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	44, // 23: commandcenter.operator.v1.ListCertificatesResponse.certificates:type_name -> commandcenter.agent.v1.Certificate
-	8,  // 24: commandcenter.operator.v1.ListCertificatesResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	45, // 25: commandcenter.operator.v1.SyncPackagesRequest.packages:type_name -> commandcenter.agent.v1.Package
-	46, // 26: commandcenter.operator.v1.SyncPackagesRequest.wanted:type_name -> commandcenter.agent.v1.PackageSet
-	47, // 27: commandcenter.operator.v1.GetCommandResponse.record:type_name -> commandcenter.agent.v1.CommandRecord
-	8,  // 28: commandcenter.operator.v1.GetCommandResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	48, // 29: commandcenter.operator.v1.BatchRunRequest.uninstall:type_name -> commandcenter.agent.v1.Uninstall
-	49, // 30: commandcenter.operator.v1.BatchRunRequest.start_service:type_name -> commandcenter.agent.v1.StartService
-	50, // 31: commandcenter.operator.v1.BatchRunRequest.stop_service:type_name -> commandcenter.agent.v1.StopService
-	51, // 32: commandcenter.operator.v1.BatchRunRequest.restart_service:type_name -> commandcenter.agent.v1.RestartService
-	52, // 33: commandcenter.operator.v1.BatchRunRequest.start_app_pool:type_name -> commandcenter.agent.v1.StartAppPool
-	53, // 34: commandcenter.operator.v1.BatchRunRequest.stop_app_pool:type_name -> commandcenter.agent.v1.StopAppPool
-	54, // 35: commandcenter.operator.v1.BatchRunRequest.recycle_app_pool:type_name -> commandcenter.agent.v1.RecycleAppPool
-	55, // 36: commandcenter.operator.v1.BatchRunRequest.sync_packages:type_name -> commandcenter.agent.v1.SyncPackages
-	29, // 37: commandcenter.operator.v1.BatchRunEvent.item:type_name -> commandcenter.operator.v1.BatchRunItem
-	30, // 38: commandcenter.operator.v1.BatchRunEvent.summary:type_name -> commandcenter.operator.v1.BatchRunSummary
-	0,  // 39: commandcenter.operator.v1.BatchRunItem.outcome:type_name -> commandcenter.operator.v1.BatchOutcome
-	7,  // 40: commandcenter.operator.v1.BatchRunItem.command:type_name -> commandcenter.operator.v1.CommandResponse
-	32, // 41: commandcenter.operator.v1.Problem.errors:type_name -> commandcenter.operator.v1.FieldError
-	1,  // 42: commandcenter.operator.v1.AgentOperations.ListAgents:input_type -> commandcenter.operator.v1.ListAgentsRequest
-	4,  // 43: commandcenter.operator.v1.AgentOperations.GetRoute:input_type -> commandcenter.operator.v1.GetRouteRequest
-	9,  // 44: commandcenter.operator.v1.AgentOperations.ListInstallations:input_type -> commandcenter.operator.v1.ListInstallationsRequest
-	11, // 45: commandcenter.operator.v1.AgentOperations.Uninstall:input_type -> commandcenter.operator.v1.UninstallRequest
-	12, // 46: commandcenter.operator.v1.AgentOperations.ListServices:input_type -> commandcenter.operator.v1.ListServicesRequest
-	14, // 47: commandcenter.operator.v1.AgentOperations.StartService:input_type -> commandcenter.operator.v1.StartServiceRequest
-	15, // 48: commandcenter.operator.v1.AgentOperations.StopService:input_type -> commandcenter.operator.v1.StopServiceRequest
-	16, // 49: commandcenter.operator.v1.AgentOperations.RestartService:input_type -> commandcenter.operator.v1.RestartServiceRequest
-	17, // 50: commandcenter.operator.v1.AgentOperations.ListAppPools:input_type -> commandcenter.operator.v1.ListAppPoolsRequest
-	19, // 51: commandcenter.operator.v1.AgentOperations.StartAppPool:input_type -> commandcenter.operator.v1.StartAppPoolRequest
-	20, // 52: commandcenter.operator.v1.AgentOperations.StopAppPool:input_type -> commandcenter.operator.v1.StopAppPoolRequest
-	21, // 53: commandcenter.operator.v1.AgentOperations.RecycleAppPool:input_type -> commandcenter.operator.v1.RecycleAppPoolRequest
-	22, // 54: commandcenter.operator.v1.AgentOperations.ListCertificates:input_type -> commandcenter.operator.v1.ListCertificatesRequest
-	24, // 55: commandcenter.operator.v1.AgentOperations.SyncPackages:input_type -> commandcenter.operator.v1.SyncPackagesRequest
-	25, // 56: commandcenter.operator.v1.AgentOperations.GetCommand:input_type -> commandcenter.operator.v1.GetCommandRequest
-	27, // 57: commandcenter.operator.v1.AgentOperations.BatchRun:input_type -> commandcenter.operator.v1.BatchRunRequest
-	2,  // 58: commandcenter.operator.v1.AgentOperations.ListAgents:output_type -> commandcenter.operator.v1.ListAgentsResponse
-	5,  // 59: commandcenter.operator.v1.AgentOperations.GetRoute:output_type -> commandcenter.operator.v1.GetRouteResponse
-	10, // 60: commandcenter.operator.v1.AgentOperations.ListInstallations:output_type -> commandcenter.operator.v1.ListInstallationsResponse
-	7,  // 61: commandcenter.operator.v1.AgentOperations.Uninstall:output_type -> commandcenter.operator.v1.CommandResponse
-	13, // 62: commandcenter.operator.v1.AgentOperations.ListServices:output_type -> commandcenter.operator.v1.ListServicesResponse
-	7,  // 63: commandcenter.operator.v1.AgentOperations.StartService:output_type -> commandcenter.operator.v1.CommandResponse
-	7,  // 64: commandcenter.operator.v1.AgentOperations.StopService:output_type -> commandcenter.operator.v1.CommandResponse
-	7,  // 65: commandcenter.operator.v1.AgentOperations.RestartService:output_type -> commandcenter.operator.v1.CommandResponse
-	18, // 66: commandcenter.operator.v1.AgentOperations.ListAppPools:output_type -> commandcenter.operator.v1.ListAppPoolsResponse
-	7,  // 67: commandcenter.operator.v1.AgentOperations.StartAppPool:output_type -> commandcenter.operator.v1.CommandResponse
-	7,  // 68: commandcenter.operator.v1.AgentOperations.StopAppPool:output_type -> commandcenter.operator.v1.CommandResponse
-	7,  // 69: commandcenter.operator.v1.AgentOperations.RecycleAppPool:output_type -> commandcenter.operator.v1.CommandResponse
-	23, // 70: commandcenter.operator.v1.AgentOperations.ListCertificates:output_type -> commandcenter.operator.v1.ListCertificatesResponse
-	7,  // 71: commandcenter.operator.v1.AgentOperations.SyncPackages:output_type -> commandcenter.operator.v1.CommandResponse
-	26, // 72: commandcenter.operator.v1.AgentOperations.GetCommand:output_type -> commandcenter.operator.v1.GetCommandResponse
-	28, // 73: commandcenter.operator.v1.AgentOperations.BatchRun:output_type -> commandcenter.operator.v1.BatchRunEvent
-	58, // [58:74] is the sub-list for method output_type
-	42, // [42:58] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	39, // 12: commandcenter.operator.v1.GetRouteResponse.command_receiver:type_name -> commandcenter.registry.v1.CommandReceiver
+	33, // 13: commandcenter.operator.v1.CommandResponse.transport:type_name -> commandcenter.registry.v1.Transport
+	40, // 14: commandcenter.operator.v1.CommandResponse.started_at:type_name -> google.protobuf.Timestamp
+	34, // 15: commandcenter.operator.v1.CommandResponse.duration:type_name -> google.protobuf.Duration
+	41, // 16: commandcenter.operator.v1.CommandResponse.changes:type_name -> commandcenter.agent.v1.Change
+	33, // 17: commandcenter.operator.v1.ReadReceipt.transport:type_name -> commandcenter.registry.v1.Transport
+	42, // 18: commandcenter.operator.v1.ListInstallationsResponse.installations:type_name -> commandcenter.agent.v1.Installation
+	8,  // 19: commandcenter.operator.v1.ListInstallationsResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	43, // 20: commandcenter.operator.v1.ListServicesResponse.services:type_name -> commandcenter.agent.v1.Service
+	8,  // 21: commandcenter.operator.v1.ListServicesResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	44, // 22: commandcenter.operator.v1.ListAppPoolsResponse.app_pools:type_name -> commandcenter.agent.v1.AppPool
+	8,  // 23: commandcenter.operator.v1.ListAppPoolsResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	45, // 24: commandcenter.operator.v1.ListCertificatesResponse.certificates:type_name -> commandcenter.agent.v1.Certificate
+	8,  // 25: commandcenter.operator.v1.ListCertificatesResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	46, // 26: commandcenter.operator.v1.SyncPackagesRequest.packages:type_name -> commandcenter.agent.v1.Package
+	47, // 27: commandcenter.operator.v1.SyncPackagesRequest.wanted:type_name -> commandcenter.agent.v1.PackageSet
+	48, // 28: commandcenter.operator.v1.GetCommandResponse.record:type_name -> commandcenter.agent.v1.CommandRecord
+	8,  // 29: commandcenter.operator.v1.GetCommandResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	49, // 30: commandcenter.operator.v1.BatchRunRequest.uninstall:type_name -> commandcenter.agent.v1.Uninstall
+	50, // 31: commandcenter.operator.v1.BatchRunRequest.start_service:type_name -> commandcenter.agent.v1.StartService
+	51, // 32: commandcenter.operator.v1.BatchRunRequest.stop_service:type_name -> commandcenter.agent.v1.StopService
+	52, // 33: commandcenter.operator.v1.BatchRunRequest.restart_service:type_name -> commandcenter.agent.v1.RestartService
+	53, // 34: commandcenter.operator.v1.BatchRunRequest.start_app_pool:type_name -> commandcenter.agent.v1.StartAppPool
+	54, // 35: commandcenter.operator.v1.BatchRunRequest.stop_app_pool:type_name -> commandcenter.agent.v1.StopAppPool
+	55, // 36: commandcenter.operator.v1.BatchRunRequest.recycle_app_pool:type_name -> commandcenter.agent.v1.RecycleAppPool
+	56, // 37: commandcenter.operator.v1.BatchRunRequest.sync_packages:type_name -> commandcenter.agent.v1.SyncPackages
+	29, // 38: commandcenter.operator.v1.BatchRunEvent.item:type_name -> commandcenter.operator.v1.BatchRunItem
+	30, // 39: commandcenter.operator.v1.BatchRunEvent.summary:type_name -> commandcenter.operator.v1.BatchRunSummary
+	0,  // 40: commandcenter.operator.v1.BatchRunItem.outcome:type_name -> commandcenter.operator.v1.BatchOutcome
+	7,  // 41: commandcenter.operator.v1.BatchRunItem.command:type_name -> commandcenter.operator.v1.CommandResponse
+	32, // 42: commandcenter.operator.v1.Problem.errors:type_name -> commandcenter.operator.v1.FieldError
+	1,  // 43: commandcenter.operator.v1.AgentOperations.ListAgents:input_type -> commandcenter.operator.v1.ListAgentsRequest
+	4,  // 44: commandcenter.operator.v1.AgentOperations.GetRoute:input_type -> commandcenter.operator.v1.GetRouteRequest
+	9,  // 45: commandcenter.operator.v1.AgentOperations.ListInstallations:input_type -> commandcenter.operator.v1.ListInstallationsRequest
+	11, // 46: commandcenter.operator.v1.AgentOperations.Uninstall:input_type -> commandcenter.operator.v1.UninstallRequest
+	12, // 47: commandcenter.operator.v1.AgentOperations.ListServices:input_type -> commandcenter.operator.v1.ListServicesRequest
+	14, // 48: commandcenter.operator.v1.AgentOperations.StartService:input_type -> commandcenter.operator.v1.StartServiceRequest
+	15, // 49: commandcenter.operator.v1.AgentOperations.StopService:input_type -> commandcenter.operator.v1.StopServiceRequest
+	16, // 50: commandcenter.operator.v1.AgentOperations.RestartService:input_type -> commandcenter.operator.v1.RestartServiceRequest
+	17, // 51: commandcenter.operator.v1.AgentOperations.ListAppPools:input_type -> commandcenter.operator.v1.ListAppPoolsRequest
+	19, // 52: commandcenter.operator.v1.AgentOperations.StartAppPool:input_type -> commandcenter.operator.v1.StartAppPoolRequest
+	20, // 53: commandcenter.operator.v1.AgentOperations.StopAppPool:input_type -> commandcenter.operator.v1.StopAppPoolRequest
+	21, // 54: commandcenter.operator.v1.AgentOperations.RecycleAppPool:input_type -> commandcenter.operator.v1.RecycleAppPoolRequest
+	22, // 55: commandcenter.operator.v1.AgentOperations.ListCertificates:input_type -> commandcenter.operator.v1.ListCertificatesRequest
+	24, // 56: commandcenter.operator.v1.AgentOperations.SyncPackages:input_type -> commandcenter.operator.v1.SyncPackagesRequest
+	25, // 57: commandcenter.operator.v1.AgentOperations.GetCommand:input_type -> commandcenter.operator.v1.GetCommandRequest
+	27, // 58: commandcenter.operator.v1.AgentOperations.BatchRun:input_type -> commandcenter.operator.v1.BatchRunRequest
+	2,  // 59: commandcenter.operator.v1.AgentOperations.ListAgents:output_type -> commandcenter.operator.v1.ListAgentsResponse
+	5,  // 60: commandcenter.operator.v1.AgentOperations.GetRoute:output_type -> commandcenter.operator.v1.GetRouteResponse
+	10, // 61: commandcenter.operator.v1.AgentOperations.ListInstallations:output_type -> commandcenter.operator.v1.ListInstallationsResponse
+	7,  // 62: commandcenter.operator.v1.AgentOperations.Uninstall:output_type -> commandcenter.operator.v1.CommandResponse
+	13, // 63: commandcenter.operator.v1.AgentOperations.ListServices:output_type -> commandcenter.operator.v1.ListServicesResponse
+	7,  // 64: commandcenter.operator.v1.AgentOperations.StartService:output_type -> commandcenter.operator.v1.CommandResponse
+	7,  // 65: commandcenter.operator.v1.AgentOperations.StopService:output_type -> commandcenter.operator.v1.CommandResponse
+	7,  // 66: commandcenter.operator.v1.AgentOperations.RestartService:output_type -> commandcenter.operator.v1.CommandResponse
+	18, // 67: commandcenter.operator.v1.AgentOperations.ListAppPools:output_type -> commandcenter.operator.v1.ListAppPoolsResponse
+	7,  // 68: commandcenter.operator.v1.AgentOperations.StartAppPool:output_type -> commandcenter.operator.v1.CommandResponse
+	7,  // 69: commandcenter.operator.v1.AgentOperations.StopAppPool:output_type -> commandcenter.operator.v1.CommandResponse
+	7,  // 70: commandcenter.operator.v1.AgentOperations.RecycleAppPool:output_type -> commandcenter.operator.v1.CommandResponse
+	23, // 71: commandcenter.operator.v1.AgentOperations.ListCertificates:output_type -> commandcenter.operator.v1.ListCertificatesResponse
+	7,  // 72: commandcenter.operator.v1.AgentOperations.SyncPackages:output_type -> commandcenter.operator.v1.CommandResponse
+	26, // 73: commandcenter.operator.v1.AgentOperations.GetCommand:output_type -> commandcenter.operator.v1.GetCommandResponse
+	28, // 74: commandcenter.operator.v1.AgentOperations.BatchRun:output_type -> commandcenter.operator.v1.BatchRunEvent
+	59, // [59:75] is the sub-list for method output_type
+	43, // [43:59] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_operator_v1_operations_proto_init() }

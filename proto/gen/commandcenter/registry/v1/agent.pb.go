@@ -532,9 +532,11 @@ type Agent struct {
 	AffinityGroup string `protobuf:"bytes,28,opt,name=affinity_group,json=affinityGroup,proto3" json:"affinity_group,omitempty"`
 	// For people: what looks otherwise than it is, each with its field. A name that would be refused for a new agent, with the code point;
 	// a text that held characters which are not shown, each replaced by U+FFFD. Empty: nothing. Set by the registry at the read.
-	Problems      []string `protobuf:"bytes,29,rep,name=problems,proto3" json:"problems,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Problems []string `protobuf:"bytes,29,rep,name=problems,proto3" json:"problems,omitempty"`
+	// How the agent's receiver of commands over Service Bus does; absent until a gateway sent it a command.
+	CommandReceiver *CommandReceiver `protobuf:"bytes,30,opt,name=command_receiver,json=commandReceiver,proto3" json:"command_receiver,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Agent) Reset() {
@@ -770,6 +772,97 @@ func (x *Agent) GetProblems() []string {
 	return nil
 }
 
+func (x *Agent) GetCommandReceiver() *CommandReceiver {
+	if x != nil {
+		return x.CommandReceiver
+	}
+	return nil
+}
+
+// CommandReceiver is what gateways noticed of an agent that takes commands over Service Bus. Heartbeats come from another part of the agent:
+// one whose receiver is dead still sends them.
+type CommandReceiver struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When a command over the bus was last answered, whatever the answer, by the database's clock; kept to the minute while all goes well.
+	// Absent if never.
+	AnsweredAt *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=answered_at,json=answeredAt,proto3" json:"answered_at,omitempty"`
+	// Its age at the read; absent if never.
+	AnsweredAge *durationpb.Duration `protobuf:"bytes,2,opt,name=answered_age,json=answeredAge,proto3" json:"answered_age,omitempty"`
+	// How many commands in a row got no answer within their budget, though replies reached the gateway. The next answer makes it 0.
+	Unanswered int32 `protobuf:"varint,3,opt,name=unanswered,proto3" json:"unanswered,omitempty"`
+	// When the first of these was sent; absent when there are none.
+	UnansweredSince *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=unanswered_since,json=unansweredSince,proto3" json:"unanswered_since,omitempty"`
+	// Whether the receiver is to be taken for dead: two or more in a row were not answered. Set by the registry.
+	Suspect       bool `protobuf:"varint,5,opt,name=suspect,proto3" json:"suspect,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CommandReceiver) Reset() {
+	*x = CommandReceiver{}
+	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CommandReceiver) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CommandReceiver) ProtoMessage() {}
+
+func (x *CommandReceiver) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CommandReceiver.ProtoReflect.Descriptor instead.
+func (*CommandReceiver) Descriptor() ([]byte, []int) {
+	return file_commandcenter_registry_v1_agent_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *CommandReceiver) GetAnsweredAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AnsweredAt
+	}
+	return nil
+}
+
+func (x *CommandReceiver) GetAnsweredAge() *durationpb.Duration {
+	if x != nil {
+		return x.AnsweredAge
+	}
+	return nil
+}
+
+func (x *CommandReceiver) GetUnanswered() int32 {
+	if x != nil {
+		return x.Unanswered
+	}
+	return 0
+}
+
+func (x *CommandReceiver) GetUnansweredSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UnansweredSince
+	}
+	return nil
+}
+
+func (x *CommandReceiver) GetSuspect() bool {
+	if x != nil {
+		return x.Suspect
+	}
+	return false
+}
+
 // IngestHealth says whether our own ears work on one path.
 type IngestHealth struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -789,7 +882,7 @@ type IngestHealth struct {
 
 func (x *IngestHealth) Reset() {
 	*x = IngestHealth{}
-	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[3]
+	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -801,7 +894,7 @@ func (x *IngestHealth) String() string {
 func (*IngestHealth) ProtoMessage() {}
 
 func (x *IngestHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[3]
+	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -814,7 +907,7 @@ func (x *IngestHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IngestHealth.ProtoReflect.Descriptor instead.
 func (*IngestHealth) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_agent_proto_rawDescGZIP(), []int{3}
+	return file_commandcenter_registry_v1_agent_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *IngestHealth) GetPath() HeartbeatPath {
@@ -865,7 +958,7 @@ type ClockSkew struct {
 
 func (x *ClockSkew) Reset() {
 	*x = ClockSkew{}
-	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[4]
+	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -877,7 +970,7 @@ func (x *ClockSkew) String() string {
 func (*ClockSkew) ProtoMessage() {}
 
 func (x *ClockSkew) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[4]
+	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -890,7 +983,7 @@ func (x *ClockSkew) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClockSkew.ProtoReflect.Descriptor instead.
 func (*ClockSkew) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_agent_proto_rawDescGZIP(), []int{4}
+	return file_commandcenter_registry_v1_agent_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ClockSkew) GetAhead() *durationpb.Duration {
@@ -926,7 +1019,7 @@ type UrlProposal struct {
 
 func (x *UrlProposal) Reset() {
 	*x = UrlProposal{}
-	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[5]
+	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -938,7 +1031,7 @@ func (x *UrlProposal) String() string {
 func (*UrlProposal) ProtoMessage() {}
 
 func (x *UrlProposal) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[5]
+	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -951,7 +1044,7 @@ func (x *UrlProposal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UrlProposal.ProtoReflect.Descriptor instead.
 func (*UrlProposal) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_agent_proto_rawDescGZIP(), []int{5}
+	return file_commandcenter_registry_v1_agent_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *UrlProposal) GetUrl() string {
@@ -1019,7 +1112,7 @@ type Server struct {
 
 func (x *Server) Reset() {
 	*x = Server{}
-	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[6]
+	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1031,7 +1124,7 @@ func (x *Server) String() string {
 func (*Server) ProtoMessage() {}
 
 func (x *Server) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[6]
+	mi := &file_commandcenter_registry_v1_agent_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1044,7 +1137,7 @@ func (x *Server) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Server.ProtoReflect.Descriptor instead.
 func (*Server) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_agent_proto_rawDescGZIP(), []int{6}
+	return file_commandcenter_registry_v1_agent_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Server) GetServerKey() int64 {
@@ -1136,7 +1229,7 @@ const file_commandcenter_registry_v1_agent_proto_rawDesc = "" +
 	"\x03url\x18\x03 \x01(\tR\x03url\x12\x18\n" +
 	"\amissing\x18\x04 \x01(\bR\amissing\x12\x16\n" +
 	"\x06active\x18\x05 \x01(\bR\x06active\x12\x16\n" +
-	"\x06online\x18\x06 \x01(\bR\x06online\"\x99\v\n" +
+	"\x06online\x18\x06 \x01(\bR\x06online\"\xf0\v\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12#\n" +
 	"\rreported_name\x18\x02 \x01(\tR\freportedName\x12\x1a\n" +
@@ -1171,7 +1264,17 @@ const file_commandcenter_registry_v1_agent_proto_rawDesc = "" +
 	"\thas_token\x18\x1a \x01(\bR\bhasToken\x12\x1c\n" +
 	"\tclaimable\x18\x1b \x01(\bR\tclaimable\x12%\n" +
 	"\x0eaffinity_group\x18\x1c \x01(\tR\raffinityGroup\x12\x1a\n" +
-	"\bproblems\x18\x1d \x03(\tR\bproblems\"\x86\x02\n" +
+	"\bproblems\x18\x1d \x03(\tR\bproblems\x12U\n" +
+	"\x10command_receiver\x18\x1e \x01(\v2*.commandcenter.registry.v1.CommandReceiverR\x0fcommandReceiver\"\x8d\x02\n" +
+	"\x0fCommandReceiver\x12;\n" +
+	"\vanswered_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"answeredAt\x12<\n" +
+	"\fanswered_age\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\vansweredAge\x12\x1e\n" +
+	"\n" +
+	"unanswered\x18\x03 \x01(\x05R\n" +
+	"unanswered\x12E\n" +
+	"\x10unanswered_since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x0funansweredSince\x12\x18\n" +
+	"\asuspect\x18\x05 \x01(\bR\asuspect\"\x86\x02\n" +
 	"\fIngestHealth\x12<\n" +
 	"\x04path\x18\x01 \x01(\x0e2(.commandcenter.registry.v1.HeartbeatPathR\x04path\x12\x18\n" +
 	"\ahealthy\x18\x02 \x01(\bR\ahealthy\x12?\n" +
@@ -1241,7 +1344,7 @@ func file_commandcenter_registry_v1_agent_proto_rawDescGZIP() []byte {
 }
 
 var file_commandcenter_registry_v1_agent_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_commandcenter_registry_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_commandcenter_registry_v1_agent_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_commandcenter_registry_v1_agent_proto_goTypes = []any{
 	(RegistrationState)(0),        // 0: commandcenter.registry.v1.RegistrationState
 	(Transport)(0),                // 1: commandcenter.registry.v1.Transport
@@ -1251,41 +1354,46 @@ var file_commandcenter_registry_v1_agent_proto_goTypes = []any{
 	(*HttpVerification)(nil),      // 5: commandcenter.registry.v1.HttpVerification
 	(*ServerLink)(nil),            // 6: commandcenter.registry.v1.ServerLink
 	(*Agent)(nil),                 // 7: commandcenter.registry.v1.Agent
-	(*IngestHealth)(nil),          // 8: commandcenter.registry.v1.IngestHealth
-	(*ClockSkew)(nil),             // 9: commandcenter.registry.v1.ClockSkew
-	(*UrlProposal)(nil),           // 10: commandcenter.registry.v1.UrlProposal
-	(*Server)(nil),                // 11: commandcenter.registry.v1.Server
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 13: google.protobuf.Duration
-	(*v1.IisBinding)(nil),         // 14: commandcenter.agent.v1.IisBinding
+	(*CommandReceiver)(nil),       // 8: commandcenter.registry.v1.CommandReceiver
+	(*IngestHealth)(nil),          // 9: commandcenter.registry.v1.IngestHealth
+	(*ClockSkew)(nil),             // 10: commandcenter.registry.v1.ClockSkew
+	(*UrlProposal)(nil),           // 11: commandcenter.registry.v1.UrlProposal
+	(*Server)(nil),                // 12: commandcenter.registry.v1.Server
+	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 14: google.protobuf.Duration
+	(*v1.IisBinding)(nil),         // 15: commandcenter.agent.v1.IisBinding
 }
 var file_commandcenter_registry_v1_agent_proto_depIdxs = []int32{
 	2,  // 0: commandcenter.registry.v1.HttpVerification.outcome:type_name -> commandcenter.registry.v1.VerificationOutcome
-	12, // 1: commandcenter.registry.v1.HttpVerification.verified_at:type_name -> google.protobuf.Timestamp
-	13, // 2: commandcenter.registry.v1.HttpVerification.age:type_name -> google.protobuf.Duration
+	13, // 1: commandcenter.registry.v1.HttpVerification.verified_at:type_name -> google.protobuf.Timestamp
+	14, // 2: commandcenter.registry.v1.HttpVerification.age:type_name -> google.protobuf.Duration
 	0,  // 3: commandcenter.registry.v1.Agent.registration_state:type_name -> commandcenter.registry.v1.RegistrationState
-	12, // 4: commandcenter.registry.v1.Agent.decided_at:type_name -> google.protobuf.Timestamp
+	13, // 4: commandcenter.registry.v1.Agent.decided_at:type_name -> google.protobuf.Timestamp
 	6,  // 5: commandcenter.registry.v1.Agent.server:type_name -> commandcenter.registry.v1.ServerLink
 	5,  // 6: commandcenter.registry.v1.Agent.http_verification:type_name -> commandcenter.registry.v1.HttpVerification
-	12, // 7: commandcenter.registry.v1.Agent.last_bus_heartbeat_at:type_name -> google.protobuf.Timestamp
-	13, // 8: commandcenter.registry.v1.Agent.bus_heartbeat_age:type_name -> google.protobuf.Duration
-	12, // 9: commandcenter.registry.v1.Agent.last_direct_heartbeat_at:type_name -> google.protobuf.Timestamp
-	13, // 10: commandcenter.registry.v1.Agent.direct_heartbeat_age:type_name -> google.protobuf.Duration
-	12, // 11: commandcenter.registry.v1.Agent.reported_at:type_name -> google.protobuf.Timestamp
-	12, // 12: commandcenter.registry.v1.Agent.identity_conflict_at:type_name -> google.protobuf.Timestamp
-	12, // 13: commandcenter.registry.v1.Agent.created_at:type_name -> google.protobuf.Timestamp
-	3,  // 14: commandcenter.registry.v1.IngestHealth.path:type_name -> commandcenter.registry.v1.HeartbeatPath
-	12, // 15: commandcenter.registry.v1.IngestHealth.healthy_since:type_name -> google.protobuf.Timestamp
-	9,  // 16: commandcenter.registry.v1.IngestHealth.broker_skew:type_name -> commandcenter.registry.v1.ClockSkew
-	13, // 17: commandcenter.registry.v1.ClockSkew.ahead:type_name -> google.protobuf.Duration
-	13, // 18: commandcenter.registry.v1.ClockSkew.uncertainty:type_name -> google.protobuf.Duration
-	14, // 19: commandcenter.registry.v1.UrlProposal.bindings:type_name -> commandcenter.agent.v1.IisBinding
-	4,  // 20: commandcenter.registry.v1.Server.state:type_name -> commandcenter.registry.v1.ServerState
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	13, // 7: commandcenter.registry.v1.Agent.last_bus_heartbeat_at:type_name -> google.protobuf.Timestamp
+	14, // 8: commandcenter.registry.v1.Agent.bus_heartbeat_age:type_name -> google.protobuf.Duration
+	13, // 9: commandcenter.registry.v1.Agent.last_direct_heartbeat_at:type_name -> google.protobuf.Timestamp
+	14, // 10: commandcenter.registry.v1.Agent.direct_heartbeat_age:type_name -> google.protobuf.Duration
+	13, // 11: commandcenter.registry.v1.Agent.reported_at:type_name -> google.protobuf.Timestamp
+	13, // 12: commandcenter.registry.v1.Agent.identity_conflict_at:type_name -> google.protobuf.Timestamp
+	13, // 13: commandcenter.registry.v1.Agent.created_at:type_name -> google.protobuf.Timestamp
+	8,  // 14: commandcenter.registry.v1.Agent.command_receiver:type_name -> commandcenter.registry.v1.CommandReceiver
+	13, // 15: commandcenter.registry.v1.CommandReceiver.answered_at:type_name -> google.protobuf.Timestamp
+	14, // 16: commandcenter.registry.v1.CommandReceiver.answered_age:type_name -> google.protobuf.Duration
+	13, // 17: commandcenter.registry.v1.CommandReceiver.unanswered_since:type_name -> google.protobuf.Timestamp
+	3,  // 18: commandcenter.registry.v1.IngestHealth.path:type_name -> commandcenter.registry.v1.HeartbeatPath
+	13, // 19: commandcenter.registry.v1.IngestHealth.healthy_since:type_name -> google.protobuf.Timestamp
+	10, // 20: commandcenter.registry.v1.IngestHealth.broker_skew:type_name -> commandcenter.registry.v1.ClockSkew
+	14, // 21: commandcenter.registry.v1.ClockSkew.ahead:type_name -> google.protobuf.Duration
+	14, // 22: commandcenter.registry.v1.ClockSkew.uncertainty:type_name -> google.protobuf.Duration
+	15, // 23: commandcenter.registry.v1.UrlProposal.bindings:type_name -> commandcenter.agent.v1.IisBinding
+	4,  // 24: commandcenter.registry.v1.Server.state:type_name -> commandcenter.registry.v1.ServerState
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_registry_v1_agent_proto_init() }
@@ -1299,7 +1407,7 @@ func file_commandcenter_registry_v1_agent_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandcenter_registry_v1_agent_proto_rawDesc), len(file_commandcenter_registry_v1_agent_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

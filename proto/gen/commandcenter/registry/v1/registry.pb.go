@@ -2037,6 +2037,107 @@ func (x *RecordHttpVerificationResponse) GetAgent() *Agent {
 	return nil
 }
 
+// ReportCommandAnswerRequest is what became of one command.
+type ReportCommandAnswerRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name in any case.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Whether it was answered, whatever the answer. False: not within its budget, though replies reached the gateway.
+	Answered bool `protobuf:"varint,2,opt,name=answered,proto3" json:"answered,omitempty"`
+	// Time since it was sent. A command that was not answered counts only if none was answered since then. 0 to 1 h; absent: 0.
+	SentAge       *durationpb.Duration `protobuf:"bytes,3,opt,name=sent_age,json=sentAge,proto3" json:"sent_age,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportCommandAnswerRequest) Reset() {
+	*x = ReportCommandAnswerRequest{}
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportCommandAnswerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportCommandAnswerRequest) ProtoMessage() {}
+
+func (x *ReportCommandAnswerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportCommandAnswerRequest.ProtoReflect.Descriptor instead.
+func (*ReportCommandAnswerRequest) Descriptor() ([]byte, []int) {
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ReportCommandAnswerRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ReportCommandAnswerRequest) GetAnswered() bool {
+	if x != nil {
+		return x.Answered
+	}
+	return false
+}
+
+func (x *ReportCommandAnswerRequest) GetSentAge() *durationpb.Duration {
+	if x != nil {
+		return x.SentAge
+	}
+	return nil
+}
+
+// ReportCommandAnswerResponse is empty.
+type ReportCommandAnswerResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportCommandAnswerResponse) Reset() {
+	*x = ReportCommandAnswerResponse{}
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportCommandAnswerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportCommandAnswerResponse) ProtoMessage() {}
+
+func (x *ReportCommandAnswerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportCommandAnswerResponse.ProtoReflect.Descriptor instead.
+func (*ReportCommandAnswerResponse) Descriptor() ([]byte, []int) {
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{31}
+}
+
 // ClaimHttpVerificationsRequest asks for work.
 type ClaimHttpVerificationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2052,7 +2153,7 @@ type ClaimHttpVerificationsRequest struct {
 
 func (x *ClaimHttpVerificationsRequest) Reset() {
 	*x = ClaimHttpVerificationsRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[30]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2064,7 +2165,7 @@ func (x *ClaimHttpVerificationsRequest) String() string {
 func (*ClaimHttpVerificationsRequest) ProtoMessage() {}
 
 func (x *ClaimHttpVerificationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[30]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2077,7 +2178,7 @@ func (x *ClaimHttpVerificationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimHttpVerificationsRequest.ProtoReflect.Descriptor instead.
 func (*ClaimHttpVerificationsRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{30}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ClaimHttpVerificationsRequest) GetRepeatInterval() *durationpb.Duration {
@@ -2112,7 +2213,7 @@ type ClaimHttpVerificationsResponse struct {
 
 func (x *ClaimHttpVerificationsResponse) Reset() {
 	*x = ClaimHttpVerificationsResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[31]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2124,7 +2225,7 @@ func (x *ClaimHttpVerificationsResponse) String() string {
 func (*ClaimHttpVerificationsResponse) ProtoMessage() {}
 
 func (x *ClaimHttpVerificationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[31]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2137,7 +2238,7 @@ func (x *ClaimHttpVerificationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimHttpVerificationsResponse.ProtoReflect.Descriptor instead.
 func (*ClaimHttpVerificationsResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{31}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ClaimHttpVerificationsResponse) GetAgents() []*Agent {
@@ -2158,7 +2259,7 @@ type ListUrlProposalsRequest struct {
 
 func (x *ListUrlProposalsRequest) Reset() {
 	*x = ListUrlProposalsRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[32]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2170,7 +2271,7 @@ func (x *ListUrlProposalsRequest) String() string {
 func (*ListUrlProposalsRequest) ProtoMessage() {}
 
 func (x *ListUrlProposalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[32]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2183,7 +2284,7 @@ func (x *ListUrlProposalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUrlProposalsRequest.ProtoReflect.Descriptor instead.
 func (*ListUrlProposalsRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{32}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListUrlProposalsRequest) GetName() string {
@@ -2206,7 +2307,7 @@ type ListUrlProposalsResponse struct {
 
 func (x *ListUrlProposalsResponse) Reset() {
 	*x = ListUrlProposalsResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[33]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2218,7 +2319,7 @@ func (x *ListUrlProposalsResponse) String() string {
 func (*ListUrlProposalsResponse) ProtoMessage() {}
 
 func (x *ListUrlProposalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[33]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2231,7 +2332,7 @@ func (x *ListUrlProposalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUrlProposalsResponse.ProtoReflect.Descriptor instead.
 func (*ListUrlProposalsResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{33}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListUrlProposalsResponse) GetProposals() []*UrlProposal {
@@ -2269,7 +2370,7 @@ type ListServersRequest struct {
 
 func (x *ListServersRequest) Reset() {
 	*x = ListServersRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[34]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2281,7 +2382,7 @@ func (x *ListServersRequest) String() string {
 func (*ListServersRequest) ProtoMessage() {}
 
 func (x *ListServersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[34]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2294,7 +2395,7 @@ func (x *ListServersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListServersRequest.ProtoReflect.Descriptor instead.
 func (*ListServersRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{34}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListServersRequest) GetType() string {
@@ -2352,7 +2453,7 @@ type ListServersResponse struct {
 
 func (x *ListServersResponse) Reset() {
 	*x = ListServersResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[35]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2364,7 +2465,7 @@ func (x *ListServersResponse) String() string {
 func (*ListServersResponse) ProtoMessage() {}
 
 func (x *ListServersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[35]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2377,7 +2478,7 @@ func (x *ListServersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListServersResponse.ProtoReflect.Descriptor instead.
 func (*ListServersResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{35}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListServersResponse) GetServers() []*Server {
@@ -2407,7 +2508,7 @@ type GetServerRequest struct {
 
 func (x *GetServerRequest) Reset() {
 	*x = GetServerRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[36]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2419,7 +2520,7 @@ func (x *GetServerRequest) String() string {
 func (*GetServerRequest) ProtoMessage() {}
 
 func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[36]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2432,7 +2533,7 @@ func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerRequest.ProtoReflect.Descriptor instead.
 func (*GetServerRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{36}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *GetServerRequest) GetName() string {
@@ -2460,7 +2561,7 @@ type GetServerResponse struct {
 
 func (x *GetServerResponse) Reset() {
 	*x = GetServerResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[37]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2472,7 +2573,7 @@ func (x *GetServerResponse) String() string {
 func (*GetServerResponse) ProtoMessage() {}
 
 func (x *GetServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[37]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2485,7 +2586,7 @@ func (x *GetServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerResponse.ProtoReflect.Descriptor instead.
 func (*GetServerResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{37}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *GetServerResponse) GetServer() *Server {
@@ -2514,7 +2615,7 @@ type CreateServerRequest struct {
 
 func (x *CreateServerRequest) Reset() {
 	*x = CreateServerRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[38]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2526,7 +2627,7 @@ func (x *CreateServerRequest) String() string {
 func (*CreateServerRequest) ProtoMessage() {}
 
 func (x *CreateServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[38]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2539,7 +2640,7 @@ func (x *CreateServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateServerRequest.ProtoReflect.Descriptor instead.
 func (*CreateServerRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{38}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CreateServerRequest) GetName() string {
@@ -2588,7 +2689,7 @@ type CreateServerResponse struct {
 
 func (x *CreateServerResponse) Reset() {
 	*x = CreateServerResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[39]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2600,7 +2701,7 @@ func (x *CreateServerResponse) String() string {
 func (*CreateServerResponse) ProtoMessage() {}
 
 func (x *CreateServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[39]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2613,7 +2714,7 @@ func (x *CreateServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateServerResponse.ProtoReflect.Descriptor instead.
 func (*CreateServerResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{39}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CreateServerResponse) GetServer() *Server {
@@ -2648,7 +2749,7 @@ type UpdateServerRequest struct {
 
 func (x *UpdateServerRequest) Reset() {
 	*x = UpdateServerRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[40]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2660,7 +2761,7 @@ func (x *UpdateServerRequest) String() string {
 func (*UpdateServerRequest) ProtoMessage() {}
 
 func (x *UpdateServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[40]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2673,7 +2774,7 @@ func (x *UpdateServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateServerRequest.ProtoReflect.Descriptor instead.
 func (*UpdateServerRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{40}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *UpdateServerRequest) GetName() string {
@@ -2743,7 +2844,7 @@ type UpdateServerResponse struct {
 
 func (x *UpdateServerResponse) Reset() {
 	*x = UpdateServerResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[41]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2755,7 +2856,7 @@ func (x *UpdateServerResponse) String() string {
 func (*UpdateServerResponse) ProtoMessage() {}
 
 func (x *UpdateServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[41]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2768,7 +2869,7 @@ func (x *UpdateServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateServerResponse.ProtoReflect.Descriptor instead.
 func (*UpdateServerResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{41}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *UpdateServerResponse) GetServer() *Server {
@@ -2787,7 +2888,7 @@ type ReadFleetRequest struct {
 
 func (x *ReadFleetRequest) Reset() {
 	*x = ReadFleetRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[42]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2799,7 +2900,7 @@ func (x *ReadFleetRequest) String() string {
 func (*ReadFleetRequest) ProtoMessage() {}
 
 func (x *ReadFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[42]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2812,7 +2913,7 @@ func (x *ReadFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadFleetRequest.ProtoReflect.Descriptor instead.
 func (*ReadFleetRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{42}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{44}
 }
 
 // ReadFleetResponse is one part of the answer.
@@ -2831,7 +2932,7 @@ type ReadFleetResponse struct {
 
 func (x *ReadFleetResponse) Reset() {
 	*x = ReadFleetResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[43]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2843,7 +2944,7 @@ func (x *ReadFleetResponse) String() string {
 func (*ReadFleetResponse) ProtoMessage() {}
 
 func (x *ReadFleetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[43]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2856,7 +2957,7 @@ func (x *ReadFleetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadFleetResponse.ProtoReflect.Descriptor instead.
 func (*ReadFleetResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{43}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ReadFleetResponse) GetPart() isReadFleetResponse_Part {
@@ -2915,7 +3016,7 @@ type FleetHead struct {
 
 func (x *FleetHead) Reset() {
 	*x = FleetHead{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[44]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2927,7 +3028,7 @@ func (x *FleetHead) String() string {
 func (*FleetHead) ProtoMessage() {}
 
 func (x *FleetHead) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[44]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2940,7 +3041,7 @@ func (x *FleetHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetHead.ProtoReflect.Descriptor instead.
 func (*FleetHead) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{44}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *FleetHead) GetReadAt() *timestamppb.Timestamp {
@@ -2988,7 +3089,7 @@ type PathEvidence struct {
 
 func (x *PathEvidence) Reset() {
 	*x = PathEvidence{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[45]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3000,7 +3101,7 @@ func (x *PathEvidence) String() string {
 func (*PathEvidence) ProtoMessage() {}
 
 func (x *PathEvidence) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[45]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3013,7 +3114,7 @@ func (x *PathEvidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathEvidence.ProtoReflect.Descriptor instead.
 func (*PathEvidence) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{45}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *PathEvidence) GetPath() HeartbeatPath {
@@ -3097,7 +3198,7 @@ type FleetServers struct {
 
 func (x *FleetServers) Reset() {
 	*x = FleetServers{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[46]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3109,7 +3210,7 @@ func (x *FleetServers) String() string {
 func (*FleetServers) ProtoMessage() {}
 
 func (x *FleetServers) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[46]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3122,7 +3223,7 @@ func (x *FleetServers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetServers.ProtoReflect.Descriptor instead.
 func (*FleetServers) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{46}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *FleetServers) GetServers() []*FleetServer {
@@ -3157,7 +3258,7 @@ type FleetServer struct {
 
 func (x *FleetServer) Reset() {
 	*x = FleetServer{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[47]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3169,7 +3270,7 @@ func (x *FleetServer) String() string {
 func (*FleetServer) ProtoMessage() {}
 
 func (x *FleetServer) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[47]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3182,7 +3283,7 @@ func (x *FleetServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetServer.ProtoReflect.Descriptor instead.
 func (*FleetServer) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{47}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *FleetServer) GetServerKey() int64 {
@@ -3256,7 +3357,7 @@ type ResetTokenRequest struct {
 
 func (x *ResetTokenRequest) Reset() {
 	*x = ResetTokenRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[48]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3268,7 +3369,7 @@ func (x *ResetTokenRequest) String() string {
 func (*ResetTokenRequest) ProtoMessage() {}
 
 func (x *ResetTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[48]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3281,7 +3382,7 @@ func (x *ResetTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetTokenRequest.ProtoReflect.Descriptor instead.
 func (*ResetTokenRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{48}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ResetTokenRequest) GetName() string {
@@ -3316,7 +3417,7 @@ type ResetTokenResponse struct {
 
 func (x *ResetTokenResponse) Reset() {
 	*x = ResetTokenResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[49]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3328,7 +3429,7 @@ func (x *ResetTokenResponse) String() string {
 func (*ResetTokenResponse) ProtoMessage() {}
 
 func (x *ResetTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[49]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3341,7 +3442,7 @@ func (x *ResetTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetTokenResponse.ProtoReflect.Descriptor instead.
 func (*ResetTokenResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{49}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ResetTokenResponse) GetAgent() *Agent {
@@ -3508,7 +3609,14 @@ const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"\xaa\x01\a\"\x03\b\x90\x1c2\x00R\x03age\"t\n" +
 	"\x1eRecordHttpVerificationResponse\x12\x1a\n" +
 	"\brecorded\x18\x01 \x01(\bR\brecorded\x126\n" +
-	"\x05agent\x18\x02 \x01(\v2 .commandcenter.registry.v1.AgentR\x05agent\"\xc4\x01\n" +
+	"\x05agent\x18\x02 \x01(\v2 .commandcenter.registry.v1.AgentR\x05agent\"\x9d\x01\n" +
+	"\x1aReportCommandAnswerRequest\x12\x1e\n" +
+	"\x04name\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x04name\x12\x1a\n" +
+	"\banswered\x18\x02 \x01(\bR\banswered\x12C\n" +
+	"\bsent_age\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
+	"\xaa\x01\a\"\x03\b\x90\x1c2\x00R\asentAge\"\x1d\n" +
+	"\x1bReportCommandAnswerResponse\"\xc4\x01\n" +
 	"\x1dClaimHttpVerificationsRequest\x12B\n" +
 	"\x0frepeat_interval\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x0erepeatInterval\x12>\n" +
 	"\rclaim_timeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\fclaimTimeout\x12\x1f\n" +
@@ -3629,7 +3737,7 @@ const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"\x15FRESHNESS_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fFRESHNESS_FRESH\x10\x01\x12\x13\n" +
 	"\x0fFRESHNESS_STALE\x10\x02\x12\x19\n" +
-	"\x15FRESHNESS_NEVER_HEARD\x10\x032\x88\x0f\n" +
+	"\x15FRESHNESS_NEVER_HEARD\x10\x032\x8f\x10\n" +
 	"\rAgentRegistry\x12{\n" +
 	"\x10RecordHeartbeats\x122.commandcenter.registry.v1.RecordHeartbeatsRequest\x1a3.commandcenter.registry.v1.RecordHeartbeatsResponse\x12\x87\x01\n" +
 	"\x14ReportIngestEvidence\x126.commandcenter.registry.v1.ReportIngestEvidenceRequest\x1a7.commandcenter.registry.v1.ReportIngestEvidenceResponse\x12c\n" +
@@ -3644,7 +3752,8 @@ const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"\vRemoveAgent\x12-.commandcenter.registry.v1.RemoveAgentRequest\x1a..commandcenter.registry.v1.RemoveAgentResponse\x12\x90\x01\n" +
 	"\x17ResolveIdentityConflict\x129.commandcenter.registry.v1.ResolveIdentityConflictRequest\x1a:.commandcenter.registry.v1.ResolveIdentityConflictResponse\x12\x8d\x01\n" +
 	"\x16RecordHttpVerification\x128.commandcenter.registry.v1.RecordHttpVerificationRequest\x1a9.commandcenter.registry.v1.RecordHttpVerificationResponse\x12\x8d\x01\n" +
-	"\x16ClaimHttpVerifications\x128.commandcenter.registry.v1.ClaimHttpVerificationsRequest\x1a9.commandcenter.registry.v1.ClaimHttpVerificationsResponse\x12{\n" +
+	"\x16ClaimHttpVerifications\x128.commandcenter.registry.v1.ClaimHttpVerificationsRequest\x1a9.commandcenter.registry.v1.ClaimHttpVerificationsResponse\x12\x84\x01\n" +
+	"\x13ReportCommandAnswer\x125.commandcenter.registry.v1.ReportCommandAnswerRequest\x1a6.commandcenter.registry.v1.ReportCommandAnswerResponse\x12{\n" +
 	"\x10ListUrlProposals\x122.commandcenter.registry.v1.ListUrlProposalsRequest\x1a3.commandcenter.registry.v1.ListUrlProposalsResponse\x12i\n" +
 	"\n" +
 	"ResetToken\x12,.commandcenter.registry.v1.ResetTokenRequest\x1a-.commandcenter.registry.v1.ResetTokenResponse\x12h\n" +
@@ -3669,7 +3778,7 @@ func file_commandcenter_registry_v1_registry_proto_rawDescGZIP() []byte {
 }
 
 var file_commandcenter_registry_v1_registry_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_commandcenter_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_commandcenter_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_commandcenter_registry_v1_registry_proto_goTypes = []any{
 	(HeartbeatResult)(0),                    // 0: commandcenter.registry.v1.HeartbeatResult
 	(Freshness)(0),                          // 1: commandcenter.registry.v1.Freshness
@@ -3703,148 +3812,153 @@ var file_commandcenter_registry_v1_registry_proto_goTypes = []any{
 	(*ResolveIdentityConflictResponse)(nil), // 29: commandcenter.registry.v1.ResolveIdentityConflictResponse
 	(*RecordHttpVerificationRequest)(nil),   // 30: commandcenter.registry.v1.RecordHttpVerificationRequest
 	(*RecordHttpVerificationResponse)(nil),  // 31: commandcenter.registry.v1.RecordHttpVerificationResponse
-	(*ClaimHttpVerificationsRequest)(nil),   // 32: commandcenter.registry.v1.ClaimHttpVerificationsRequest
-	(*ClaimHttpVerificationsResponse)(nil),  // 33: commandcenter.registry.v1.ClaimHttpVerificationsResponse
-	(*ListUrlProposalsRequest)(nil),         // 34: commandcenter.registry.v1.ListUrlProposalsRequest
-	(*ListUrlProposalsResponse)(nil),        // 35: commandcenter.registry.v1.ListUrlProposalsResponse
-	(*ListServersRequest)(nil),              // 36: commandcenter.registry.v1.ListServersRequest
-	(*ListServersResponse)(nil),             // 37: commandcenter.registry.v1.ListServersResponse
-	(*GetServerRequest)(nil),                // 38: commandcenter.registry.v1.GetServerRequest
-	(*GetServerResponse)(nil),               // 39: commandcenter.registry.v1.GetServerResponse
-	(*CreateServerRequest)(nil),             // 40: commandcenter.registry.v1.CreateServerRequest
-	(*CreateServerResponse)(nil),            // 41: commandcenter.registry.v1.CreateServerResponse
-	(*UpdateServerRequest)(nil),             // 42: commandcenter.registry.v1.UpdateServerRequest
-	(*UpdateServerResponse)(nil),            // 43: commandcenter.registry.v1.UpdateServerResponse
-	(*ReadFleetRequest)(nil),                // 44: commandcenter.registry.v1.ReadFleetRequest
-	(*ReadFleetResponse)(nil),               // 45: commandcenter.registry.v1.ReadFleetResponse
-	(*FleetHead)(nil),                       // 46: commandcenter.registry.v1.FleetHead
-	(*PathEvidence)(nil),                    // 47: commandcenter.registry.v1.PathEvidence
-	(*FleetServers)(nil),                    // 48: commandcenter.registry.v1.FleetServers
-	(*FleetServer)(nil),                     // 49: commandcenter.registry.v1.FleetServer
-	(*ResetTokenRequest)(nil),               // 50: commandcenter.registry.v1.ResetTokenRequest
-	(*ResetTokenResponse)(nil),              // 51: commandcenter.registry.v1.ResetTokenResponse
-	(*v1.Heartbeat)(nil),                    // 52: commandcenter.agent.v1.Heartbeat
-	(HeartbeatPath)(0),                      // 53: commandcenter.registry.v1.HeartbeatPath
-	(*timestamppb.Timestamp)(nil),           // 54: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),             // 55: google.protobuf.Duration
-	(*v1.FailoverList)(nil),                 // 56: commandcenter.agent.v1.FailoverList
-	(*ClockSkew)(nil),                       // 57: commandcenter.registry.v1.ClockSkew
-	(*IngestHealth)(nil),                    // 58: commandcenter.registry.v1.IngestHealth
-	(*Agent)(nil),                           // 59: commandcenter.registry.v1.Agent
-	(RegistrationState)(0),                  // 60: commandcenter.registry.v1.RegistrationState
-	(Transport)(0),                          // 61: commandcenter.registry.v1.Transport
-	(VerificationOutcome)(0),                // 62: commandcenter.registry.v1.VerificationOutcome
-	(*UrlProposal)(nil),                     // 63: commandcenter.registry.v1.UrlProposal
-	(*Server)(nil),                          // 64: commandcenter.registry.v1.Server
+	(*ReportCommandAnswerRequest)(nil),      // 32: commandcenter.registry.v1.ReportCommandAnswerRequest
+	(*ReportCommandAnswerResponse)(nil),     // 33: commandcenter.registry.v1.ReportCommandAnswerResponse
+	(*ClaimHttpVerificationsRequest)(nil),   // 34: commandcenter.registry.v1.ClaimHttpVerificationsRequest
+	(*ClaimHttpVerificationsResponse)(nil),  // 35: commandcenter.registry.v1.ClaimHttpVerificationsResponse
+	(*ListUrlProposalsRequest)(nil),         // 36: commandcenter.registry.v1.ListUrlProposalsRequest
+	(*ListUrlProposalsResponse)(nil),        // 37: commandcenter.registry.v1.ListUrlProposalsResponse
+	(*ListServersRequest)(nil),              // 38: commandcenter.registry.v1.ListServersRequest
+	(*ListServersResponse)(nil),             // 39: commandcenter.registry.v1.ListServersResponse
+	(*GetServerRequest)(nil),                // 40: commandcenter.registry.v1.GetServerRequest
+	(*GetServerResponse)(nil),               // 41: commandcenter.registry.v1.GetServerResponse
+	(*CreateServerRequest)(nil),             // 42: commandcenter.registry.v1.CreateServerRequest
+	(*CreateServerResponse)(nil),            // 43: commandcenter.registry.v1.CreateServerResponse
+	(*UpdateServerRequest)(nil),             // 44: commandcenter.registry.v1.UpdateServerRequest
+	(*UpdateServerResponse)(nil),            // 45: commandcenter.registry.v1.UpdateServerResponse
+	(*ReadFleetRequest)(nil),                // 46: commandcenter.registry.v1.ReadFleetRequest
+	(*ReadFleetResponse)(nil),               // 47: commandcenter.registry.v1.ReadFleetResponse
+	(*FleetHead)(nil),                       // 48: commandcenter.registry.v1.FleetHead
+	(*PathEvidence)(nil),                    // 49: commandcenter.registry.v1.PathEvidence
+	(*FleetServers)(nil),                    // 50: commandcenter.registry.v1.FleetServers
+	(*FleetServer)(nil),                     // 51: commandcenter.registry.v1.FleetServer
+	(*ResetTokenRequest)(nil),               // 52: commandcenter.registry.v1.ResetTokenRequest
+	(*ResetTokenResponse)(nil),              // 53: commandcenter.registry.v1.ResetTokenResponse
+	(*v1.Heartbeat)(nil),                    // 54: commandcenter.agent.v1.Heartbeat
+	(HeartbeatPath)(0),                      // 55: commandcenter.registry.v1.HeartbeatPath
+	(*timestamppb.Timestamp)(nil),           // 56: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),             // 57: google.protobuf.Duration
+	(*v1.FailoverList)(nil),                 // 58: commandcenter.agent.v1.FailoverList
+	(*ClockSkew)(nil),                       // 59: commandcenter.registry.v1.ClockSkew
+	(*IngestHealth)(nil),                    // 60: commandcenter.registry.v1.IngestHealth
+	(*Agent)(nil),                           // 61: commandcenter.registry.v1.Agent
+	(RegistrationState)(0),                  // 62: commandcenter.registry.v1.RegistrationState
+	(Transport)(0),                          // 63: commandcenter.registry.v1.Transport
+	(VerificationOutcome)(0),                // 64: commandcenter.registry.v1.VerificationOutcome
+	(*UrlProposal)(nil),                     // 65: commandcenter.registry.v1.UrlProposal
+	(*Server)(nil),                          // 66: commandcenter.registry.v1.Server
 }
 var file_commandcenter_registry_v1_registry_proto_depIdxs = []int32{
-	52, // 0: commandcenter.registry.v1.ObservedHeartbeat.heartbeat:type_name -> commandcenter.agent.v1.Heartbeat
-	53, // 1: commandcenter.registry.v1.ObservedHeartbeat.path:type_name -> commandcenter.registry.v1.HeartbeatPath
-	54, // 2: commandcenter.registry.v1.ObservedHeartbeat.observed_at:type_name -> google.protobuf.Timestamp
+	54, // 0: commandcenter.registry.v1.ObservedHeartbeat.heartbeat:type_name -> commandcenter.agent.v1.Heartbeat
+	55, // 1: commandcenter.registry.v1.ObservedHeartbeat.path:type_name -> commandcenter.registry.v1.HeartbeatPath
+	56, // 2: commandcenter.registry.v1.ObservedHeartbeat.observed_at:type_name -> google.protobuf.Timestamp
 	3,  // 3: commandcenter.registry.v1.ObservedHeartbeat.identity:type_name -> commandcenter.registry.v1.DirectIdentity
-	55, // 4: commandcenter.registry.v1.ObservedHeartbeat.age:type_name -> google.protobuf.Duration
+	57, // 4: commandcenter.registry.v1.ObservedHeartbeat.age:type_name -> google.protobuf.Duration
 	2,  // 5: commandcenter.registry.v1.RecordHeartbeatsRequest.heartbeats:type_name -> commandcenter.registry.v1.ObservedHeartbeat
 	6,  // 6: commandcenter.registry.v1.RecordHeartbeatsResponse.results:type_name -> commandcenter.registry.v1.RecordedHeartbeat
 	0,  // 7: commandcenter.registry.v1.RecordedHeartbeat.result:type_name -> commandcenter.registry.v1.HeartbeatResult
-	56, // 8: commandcenter.registry.v1.RecordedHeartbeat.failover_list:type_name -> commandcenter.agent.v1.FailoverList
-	53, // 9: commandcenter.registry.v1.ReportIngestEvidenceRequest.path:type_name -> commandcenter.registry.v1.HeartbeatPath
-	55, // 10: commandcenter.registry.v1.ReportIngestEvidenceRequest.canary_round_trip:type_name -> google.protobuf.Duration
-	55, // 11: commandcenter.registry.v1.ReportIngestEvidenceRequest.oldest_message_age:type_name -> google.protobuf.Duration
-	55, // 12: commandcenter.registry.v1.ReportIngestEvidenceRequest.since_last_receive:type_name -> google.protobuf.Duration
-	57, // 13: commandcenter.registry.v1.ReportIngestEvidenceRequest.broker_skew:type_name -> commandcenter.registry.v1.ClockSkew
-	58, // 14: commandcenter.registry.v1.ReportIngestEvidenceResponse.health:type_name -> commandcenter.registry.v1.IngestHealth
-	54, // 15: commandcenter.registry.v1.ReportIngestEvidenceResponse.database_time:type_name -> google.protobuf.Timestamp
-	59, // 16: commandcenter.registry.v1.GetAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	58, // 17: commandcenter.registry.v1.GetAgentResponse.bus_ingest:type_name -> commandcenter.registry.v1.IngestHealth
-	60, // 18: commandcenter.registry.v1.ListAgentsRequest.states:type_name -> commandcenter.registry.v1.RegistrationState
-	61, // 19: commandcenter.registry.v1.ListAgentsRequest.transport:type_name -> commandcenter.registry.v1.Transport
+	58, // 8: commandcenter.registry.v1.RecordedHeartbeat.failover_list:type_name -> commandcenter.agent.v1.FailoverList
+	55, // 9: commandcenter.registry.v1.ReportIngestEvidenceRequest.path:type_name -> commandcenter.registry.v1.HeartbeatPath
+	57, // 10: commandcenter.registry.v1.ReportIngestEvidenceRequest.canary_round_trip:type_name -> google.protobuf.Duration
+	57, // 11: commandcenter.registry.v1.ReportIngestEvidenceRequest.oldest_message_age:type_name -> google.protobuf.Duration
+	57, // 12: commandcenter.registry.v1.ReportIngestEvidenceRequest.since_last_receive:type_name -> google.protobuf.Duration
+	59, // 13: commandcenter.registry.v1.ReportIngestEvidenceRequest.broker_skew:type_name -> commandcenter.registry.v1.ClockSkew
+	60, // 14: commandcenter.registry.v1.ReportIngestEvidenceResponse.health:type_name -> commandcenter.registry.v1.IngestHealth
+	56, // 15: commandcenter.registry.v1.ReportIngestEvidenceResponse.database_time:type_name -> google.protobuf.Timestamp
+	61, // 16: commandcenter.registry.v1.GetAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	60, // 17: commandcenter.registry.v1.GetAgentResponse.bus_ingest:type_name -> commandcenter.registry.v1.IngestHealth
+	62, // 18: commandcenter.registry.v1.ListAgentsRequest.states:type_name -> commandcenter.registry.v1.RegistrationState
+	63, // 19: commandcenter.registry.v1.ListAgentsRequest.transport:type_name -> commandcenter.registry.v1.Transport
 	1,  // 20: commandcenter.registry.v1.ListAgentsRequest.freshness:type_name -> commandcenter.registry.v1.Freshness
-	55, // 21: commandcenter.registry.v1.ListAgentsRequest.max_heartbeat_age:type_name -> google.protobuf.Duration
-	59, // 22: commandcenter.registry.v1.ListAgentsResponse.agents:type_name -> commandcenter.registry.v1.Agent
+	57, // 21: commandcenter.registry.v1.ListAgentsRequest.max_heartbeat_age:type_name -> google.protobuf.Duration
+	61, // 22: commandcenter.registry.v1.ListAgentsResponse.agents:type_name -> commandcenter.registry.v1.Agent
 	13, // 23: commandcenter.registry.v1.AddAgentRequest.create_server:type_name -> commandcenter.registry.v1.NewServer
-	59, // 24: commandcenter.registry.v1.AddAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	61, // 24: commandcenter.registry.v1.AddAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
 	13, // 25: commandcenter.registry.v1.AcceptAgentRequest.create_server:type_name -> commandcenter.registry.v1.NewServer
-	59, // 26: commandcenter.registry.v1.AcceptAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	61, // 26: commandcenter.registry.v1.AcceptAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
 	19, // 27: commandcenter.registry.v1.BatchAcceptAgentsRequest.items:type_name -> commandcenter.registry.v1.BatchAcceptItem
 	21, // 28: commandcenter.registry.v1.BatchAcceptAgentsResponse.results:type_name -> commandcenter.registry.v1.BatchAcceptResult
-	59, // 29: commandcenter.registry.v1.BatchAcceptResult.agent:type_name -> commandcenter.registry.v1.Agent
-	59, // 30: commandcenter.registry.v1.RejectAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	59, // 31: commandcenter.registry.v1.UpdateAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	59, // 32: commandcenter.registry.v1.ResolveIdentityConflictResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	62, // 33: commandcenter.registry.v1.RecordHttpVerificationRequest.outcome:type_name -> commandcenter.registry.v1.VerificationOutcome
-	55, // 34: commandcenter.registry.v1.RecordHttpVerificationRequest.age:type_name -> google.protobuf.Duration
-	59, // 35: commandcenter.registry.v1.RecordHttpVerificationResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	55, // 36: commandcenter.registry.v1.ClaimHttpVerificationsRequest.repeat_interval:type_name -> google.protobuf.Duration
-	55, // 37: commandcenter.registry.v1.ClaimHttpVerificationsRequest.claim_timeout:type_name -> google.protobuf.Duration
-	59, // 38: commandcenter.registry.v1.ClaimHttpVerificationsResponse.agents:type_name -> commandcenter.registry.v1.Agent
-	63, // 39: commandcenter.registry.v1.ListUrlProposalsResponse.proposals:type_name -> commandcenter.registry.v1.UrlProposal
-	64, // 40: commandcenter.registry.v1.ListServersResponse.servers:type_name -> commandcenter.registry.v1.Server
-	64, // 41: commandcenter.registry.v1.GetServerResponse.server:type_name -> commandcenter.registry.v1.Server
-	64, // 42: commandcenter.registry.v1.CreateServerResponse.server:type_name -> commandcenter.registry.v1.Server
-	64, // 43: commandcenter.registry.v1.UpdateServerResponse.server:type_name -> commandcenter.registry.v1.Server
-	46, // 44: commandcenter.registry.v1.ReadFleetResponse.head:type_name -> commandcenter.registry.v1.FleetHead
-	48, // 45: commandcenter.registry.v1.ReadFleetResponse.servers:type_name -> commandcenter.registry.v1.FleetServers
-	54, // 46: commandcenter.registry.v1.FleetHead.read_at:type_name -> google.protobuf.Timestamp
-	47, // 47: commandcenter.registry.v1.FleetHead.paths:type_name -> commandcenter.registry.v1.PathEvidence
-	53, // 48: commandcenter.registry.v1.PathEvidence.path:type_name -> commandcenter.registry.v1.HeartbeatPath
-	54, // 49: commandcenter.registry.v1.PathEvidence.reported_at:type_name -> google.protobuf.Timestamp
-	54, // 50: commandcenter.registry.v1.PathEvidence.healthy_since:type_name -> google.protobuf.Timestamp
-	55, // 51: commandcenter.registry.v1.PathEvidence.backlog:type_name -> google.protobuf.Duration
-	54, // 52: commandcenter.registry.v1.PathEvidence.heard_at:type_name -> google.protobuf.Timestamp
-	57, // 53: commandcenter.registry.v1.PathEvidence.broker_skew:type_name -> commandcenter.registry.v1.ClockSkew
-	55, // 54: commandcenter.registry.v1.PathEvidence.longest_return:type_name -> google.protobuf.Duration
-	54, // 55: commandcenter.registry.v1.PathEvidence.displaced_at:type_name -> google.protobuf.Timestamp
-	55, // 56: commandcenter.registry.v1.PathEvidence.longest_failover:type_name -> google.protobuf.Duration
-	49, // 57: commandcenter.registry.v1.FleetServers.servers:type_name -> commandcenter.registry.v1.FleetServer
-	60, // 58: commandcenter.registry.v1.FleetServer.registration_state:type_name -> commandcenter.registry.v1.RegistrationState
-	54, // 59: commandcenter.registry.v1.FleetServer.last_bus_heartbeat_at:type_name -> google.protobuf.Timestamp
-	54, // 60: commandcenter.registry.v1.FleetServer.last_direct_heartbeat_at:type_name -> google.protobuf.Timestamp
-	59, // 61: commandcenter.registry.v1.ResetTokenResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	4,  // 62: commandcenter.registry.v1.AgentRegistry.RecordHeartbeats:input_type -> commandcenter.registry.v1.RecordHeartbeatsRequest
-	7,  // 63: commandcenter.registry.v1.AgentRegistry.ReportIngestEvidence:input_type -> commandcenter.registry.v1.ReportIngestEvidenceRequest
-	9,  // 64: commandcenter.registry.v1.AgentRegistry.GetAgent:input_type -> commandcenter.registry.v1.GetAgentRequest
-	11, // 65: commandcenter.registry.v1.AgentRegistry.ListAgents:input_type -> commandcenter.registry.v1.ListAgentsRequest
-	14, // 66: commandcenter.registry.v1.AgentRegistry.AddAgent:input_type -> commandcenter.registry.v1.AddAgentRequest
-	16, // 67: commandcenter.registry.v1.AgentRegistry.AcceptAgent:input_type -> commandcenter.registry.v1.AcceptAgentRequest
-	18, // 68: commandcenter.registry.v1.AgentRegistry.BatchAcceptAgents:input_type -> commandcenter.registry.v1.BatchAcceptAgentsRequest
-	22, // 69: commandcenter.registry.v1.AgentRegistry.RejectAgent:input_type -> commandcenter.registry.v1.RejectAgentRequest
-	24, // 70: commandcenter.registry.v1.AgentRegistry.UpdateAgent:input_type -> commandcenter.registry.v1.UpdateAgentRequest
-	26, // 71: commandcenter.registry.v1.AgentRegistry.RemoveAgent:input_type -> commandcenter.registry.v1.RemoveAgentRequest
-	28, // 72: commandcenter.registry.v1.AgentRegistry.ResolveIdentityConflict:input_type -> commandcenter.registry.v1.ResolveIdentityConflictRequest
-	30, // 73: commandcenter.registry.v1.AgentRegistry.RecordHttpVerification:input_type -> commandcenter.registry.v1.RecordHttpVerificationRequest
-	32, // 74: commandcenter.registry.v1.AgentRegistry.ClaimHttpVerifications:input_type -> commandcenter.registry.v1.ClaimHttpVerificationsRequest
-	34, // 75: commandcenter.registry.v1.AgentRegistry.ListUrlProposals:input_type -> commandcenter.registry.v1.ListUrlProposalsRequest
-	50, // 76: commandcenter.registry.v1.AgentRegistry.ResetToken:input_type -> commandcenter.registry.v1.ResetTokenRequest
-	44, // 77: commandcenter.registry.v1.AgentRegistry.ReadFleet:input_type -> commandcenter.registry.v1.ReadFleetRequest
-	36, // 78: commandcenter.registry.v1.ServerCatalog.ListServers:input_type -> commandcenter.registry.v1.ListServersRequest
-	38, // 79: commandcenter.registry.v1.ServerCatalog.GetServer:input_type -> commandcenter.registry.v1.GetServerRequest
-	40, // 80: commandcenter.registry.v1.ServerCatalog.CreateServer:input_type -> commandcenter.registry.v1.CreateServerRequest
-	42, // 81: commandcenter.registry.v1.ServerCatalog.UpdateServer:input_type -> commandcenter.registry.v1.UpdateServerRequest
-	5,  // 82: commandcenter.registry.v1.AgentRegistry.RecordHeartbeats:output_type -> commandcenter.registry.v1.RecordHeartbeatsResponse
-	8,  // 83: commandcenter.registry.v1.AgentRegistry.ReportIngestEvidence:output_type -> commandcenter.registry.v1.ReportIngestEvidenceResponse
-	10, // 84: commandcenter.registry.v1.AgentRegistry.GetAgent:output_type -> commandcenter.registry.v1.GetAgentResponse
-	12, // 85: commandcenter.registry.v1.AgentRegistry.ListAgents:output_type -> commandcenter.registry.v1.ListAgentsResponse
-	15, // 86: commandcenter.registry.v1.AgentRegistry.AddAgent:output_type -> commandcenter.registry.v1.AddAgentResponse
-	17, // 87: commandcenter.registry.v1.AgentRegistry.AcceptAgent:output_type -> commandcenter.registry.v1.AcceptAgentResponse
-	20, // 88: commandcenter.registry.v1.AgentRegistry.BatchAcceptAgents:output_type -> commandcenter.registry.v1.BatchAcceptAgentsResponse
-	23, // 89: commandcenter.registry.v1.AgentRegistry.RejectAgent:output_type -> commandcenter.registry.v1.RejectAgentResponse
-	25, // 90: commandcenter.registry.v1.AgentRegistry.UpdateAgent:output_type -> commandcenter.registry.v1.UpdateAgentResponse
-	27, // 91: commandcenter.registry.v1.AgentRegistry.RemoveAgent:output_type -> commandcenter.registry.v1.RemoveAgentResponse
-	29, // 92: commandcenter.registry.v1.AgentRegistry.ResolveIdentityConflict:output_type -> commandcenter.registry.v1.ResolveIdentityConflictResponse
-	31, // 93: commandcenter.registry.v1.AgentRegistry.RecordHttpVerification:output_type -> commandcenter.registry.v1.RecordHttpVerificationResponse
-	33, // 94: commandcenter.registry.v1.AgentRegistry.ClaimHttpVerifications:output_type -> commandcenter.registry.v1.ClaimHttpVerificationsResponse
-	35, // 95: commandcenter.registry.v1.AgentRegistry.ListUrlProposals:output_type -> commandcenter.registry.v1.ListUrlProposalsResponse
-	51, // 96: commandcenter.registry.v1.AgentRegistry.ResetToken:output_type -> commandcenter.registry.v1.ResetTokenResponse
-	45, // 97: commandcenter.registry.v1.AgentRegistry.ReadFleet:output_type -> commandcenter.registry.v1.ReadFleetResponse
-	37, // 98: commandcenter.registry.v1.ServerCatalog.ListServers:output_type -> commandcenter.registry.v1.ListServersResponse
-	39, // 99: commandcenter.registry.v1.ServerCatalog.GetServer:output_type -> commandcenter.registry.v1.GetServerResponse
-	41, // 100: commandcenter.registry.v1.ServerCatalog.CreateServer:output_type -> commandcenter.registry.v1.CreateServerResponse
-	43, // 101: commandcenter.registry.v1.ServerCatalog.UpdateServer:output_type -> commandcenter.registry.v1.UpdateServerResponse
-	82, // [82:102] is the sub-list for method output_type
-	62, // [62:82] is the sub-list for method input_type
-	62, // [62:62] is the sub-list for extension type_name
-	62, // [62:62] is the sub-list for extension extendee
-	0,  // [0:62] is the sub-list for field type_name
+	61, // 29: commandcenter.registry.v1.BatchAcceptResult.agent:type_name -> commandcenter.registry.v1.Agent
+	61, // 30: commandcenter.registry.v1.RejectAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	61, // 31: commandcenter.registry.v1.UpdateAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	61, // 32: commandcenter.registry.v1.ResolveIdentityConflictResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	64, // 33: commandcenter.registry.v1.RecordHttpVerificationRequest.outcome:type_name -> commandcenter.registry.v1.VerificationOutcome
+	57, // 34: commandcenter.registry.v1.RecordHttpVerificationRequest.age:type_name -> google.protobuf.Duration
+	61, // 35: commandcenter.registry.v1.RecordHttpVerificationResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	57, // 36: commandcenter.registry.v1.ReportCommandAnswerRequest.sent_age:type_name -> google.protobuf.Duration
+	57, // 37: commandcenter.registry.v1.ClaimHttpVerificationsRequest.repeat_interval:type_name -> google.protobuf.Duration
+	57, // 38: commandcenter.registry.v1.ClaimHttpVerificationsRequest.claim_timeout:type_name -> google.protobuf.Duration
+	61, // 39: commandcenter.registry.v1.ClaimHttpVerificationsResponse.agents:type_name -> commandcenter.registry.v1.Agent
+	65, // 40: commandcenter.registry.v1.ListUrlProposalsResponse.proposals:type_name -> commandcenter.registry.v1.UrlProposal
+	66, // 41: commandcenter.registry.v1.ListServersResponse.servers:type_name -> commandcenter.registry.v1.Server
+	66, // 42: commandcenter.registry.v1.GetServerResponse.server:type_name -> commandcenter.registry.v1.Server
+	66, // 43: commandcenter.registry.v1.CreateServerResponse.server:type_name -> commandcenter.registry.v1.Server
+	66, // 44: commandcenter.registry.v1.UpdateServerResponse.server:type_name -> commandcenter.registry.v1.Server
+	48, // 45: commandcenter.registry.v1.ReadFleetResponse.head:type_name -> commandcenter.registry.v1.FleetHead
+	50, // 46: commandcenter.registry.v1.ReadFleetResponse.servers:type_name -> commandcenter.registry.v1.FleetServers
+	56, // 47: commandcenter.registry.v1.FleetHead.read_at:type_name -> google.protobuf.Timestamp
+	49, // 48: commandcenter.registry.v1.FleetHead.paths:type_name -> commandcenter.registry.v1.PathEvidence
+	55, // 49: commandcenter.registry.v1.PathEvidence.path:type_name -> commandcenter.registry.v1.HeartbeatPath
+	56, // 50: commandcenter.registry.v1.PathEvidence.reported_at:type_name -> google.protobuf.Timestamp
+	56, // 51: commandcenter.registry.v1.PathEvidence.healthy_since:type_name -> google.protobuf.Timestamp
+	57, // 52: commandcenter.registry.v1.PathEvidence.backlog:type_name -> google.protobuf.Duration
+	56, // 53: commandcenter.registry.v1.PathEvidence.heard_at:type_name -> google.protobuf.Timestamp
+	59, // 54: commandcenter.registry.v1.PathEvidence.broker_skew:type_name -> commandcenter.registry.v1.ClockSkew
+	57, // 55: commandcenter.registry.v1.PathEvidence.longest_return:type_name -> google.protobuf.Duration
+	56, // 56: commandcenter.registry.v1.PathEvidence.displaced_at:type_name -> google.protobuf.Timestamp
+	57, // 57: commandcenter.registry.v1.PathEvidence.longest_failover:type_name -> google.protobuf.Duration
+	51, // 58: commandcenter.registry.v1.FleetServers.servers:type_name -> commandcenter.registry.v1.FleetServer
+	62, // 59: commandcenter.registry.v1.FleetServer.registration_state:type_name -> commandcenter.registry.v1.RegistrationState
+	56, // 60: commandcenter.registry.v1.FleetServer.last_bus_heartbeat_at:type_name -> google.protobuf.Timestamp
+	56, // 61: commandcenter.registry.v1.FleetServer.last_direct_heartbeat_at:type_name -> google.protobuf.Timestamp
+	61, // 62: commandcenter.registry.v1.ResetTokenResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	4,  // 63: commandcenter.registry.v1.AgentRegistry.RecordHeartbeats:input_type -> commandcenter.registry.v1.RecordHeartbeatsRequest
+	7,  // 64: commandcenter.registry.v1.AgentRegistry.ReportIngestEvidence:input_type -> commandcenter.registry.v1.ReportIngestEvidenceRequest
+	9,  // 65: commandcenter.registry.v1.AgentRegistry.GetAgent:input_type -> commandcenter.registry.v1.GetAgentRequest
+	11, // 66: commandcenter.registry.v1.AgentRegistry.ListAgents:input_type -> commandcenter.registry.v1.ListAgentsRequest
+	14, // 67: commandcenter.registry.v1.AgentRegistry.AddAgent:input_type -> commandcenter.registry.v1.AddAgentRequest
+	16, // 68: commandcenter.registry.v1.AgentRegistry.AcceptAgent:input_type -> commandcenter.registry.v1.AcceptAgentRequest
+	18, // 69: commandcenter.registry.v1.AgentRegistry.BatchAcceptAgents:input_type -> commandcenter.registry.v1.BatchAcceptAgentsRequest
+	22, // 70: commandcenter.registry.v1.AgentRegistry.RejectAgent:input_type -> commandcenter.registry.v1.RejectAgentRequest
+	24, // 71: commandcenter.registry.v1.AgentRegistry.UpdateAgent:input_type -> commandcenter.registry.v1.UpdateAgentRequest
+	26, // 72: commandcenter.registry.v1.AgentRegistry.RemoveAgent:input_type -> commandcenter.registry.v1.RemoveAgentRequest
+	28, // 73: commandcenter.registry.v1.AgentRegistry.ResolveIdentityConflict:input_type -> commandcenter.registry.v1.ResolveIdentityConflictRequest
+	30, // 74: commandcenter.registry.v1.AgentRegistry.RecordHttpVerification:input_type -> commandcenter.registry.v1.RecordHttpVerificationRequest
+	34, // 75: commandcenter.registry.v1.AgentRegistry.ClaimHttpVerifications:input_type -> commandcenter.registry.v1.ClaimHttpVerificationsRequest
+	32, // 76: commandcenter.registry.v1.AgentRegistry.ReportCommandAnswer:input_type -> commandcenter.registry.v1.ReportCommandAnswerRequest
+	36, // 77: commandcenter.registry.v1.AgentRegistry.ListUrlProposals:input_type -> commandcenter.registry.v1.ListUrlProposalsRequest
+	52, // 78: commandcenter.registry.v1.AgentRegistry.ResetToken:input_type -> commandcenter.registry.v1.ResetTokenRequest
+	46, // 79: commandcenter.registry.v1.AgentRegistry.ReadFleet:input_type -> commandcenter.registry.v1.ReadFleetRequest
+	38, // 80: commandcenter.registry.v1.ServerCatalog.ListServers:input_type -> commandcenter.registry.v1.ListServersRequest
+	40, // 81: commandcenter.registry.v1.ServerCatalog.GetServer:input_type -> commandcenter.registry.v1.GetServerRequest
+	42, // 82: commandcenter.registry.v1.ServerCatalog.CreateServer:input_type -> commandcenter.registry.v1.CreateServerRequest
+	44, // 83: commandcenter.registry.v1.ServerCatalog.UpdateServer:input_type -> commandcenter.registry.v1.UpdateServerRequest
+	5,  // 84: commandcenter.registry.v1.AgentRegistry.RecordHeartbeats:output_type -> commandcenter.registry.v1.RecordHeartbeatsResponse
+	8,  // 85: commandcenter.registry.v1.AgentRegistry.ReportIngestEvidence:output_type -> commandcenter.registry.v1.ReportIngestEvidenceResponse
+	10, // 86: commandcenter.registry.v1.AgentRegistry.GetAgent:output_type -> commandcenter.registry.v1.GetAgentResponse
+	12, // 87: commandcenter.registry.v1.AgentRegistry.ListAgents:output_type -> commandcenter.registry.v1.ListAgentsResponse
+	15, // 88: commandcenter.registry.v1.AgentRegistry.AddAgent:output_type -> commandcenter.registry.v1.AddAgentResponse
+	17, // 89: commandcenter.registry.v1.AgentRegistry.AcceptAgent:output_type -> commandcenter.registry.v1.AcceptAgentResponse
+	20, // 90: commandcenter.registry.v1.AgentRegistry.BatchAcceptAgents:output_type -> commandcenter.registry.v1.BatchAcceptAgentsResponse
+	23, // 91: commandcenter.registry.v1.AgentRegistry.RejectAgent:output_type -> commandcenter.registry.v1.RejectAgentResponse
+	25, // 92: commandcenter.registry.v1.AgentRegistry.UpdateAgent:output_type -> commandcenter.registry.v1.UpdateAgentResponse
+	27, // 93: commandcenter.registry.v1.AgentRegistry.RemoveAgent:output_type -> commandcenter.registry.v1.RemoveAgentResponse
+	29, // 94: commandcenter.registry.v1.AgentRegistry.ResolveIdentityConflict:output_type -> commandcenter.registry.v1.ResolveIdentityConflictResponse
+	31, // 95: commandcenter.registry.v1.AgentRegistry.RecordHttpVerification:output_type -> commandcenter.registry.v1.RecordHttpVerificationResponse
+	35, // 96: commandcenter.registry.v1.AgentRegistry.ClaimHttpVerifications:output_type -> commandcenter.registry.v1.ClaimHttpVerificationsResponse
+	33, // 97: commandcenter.registry.v1.AgentRegistry.ReportCommandAnswer:output_type -> commandcenter.registry.v1.ReportCommandAnswerResponse
+	37, // 98: commandcenter.registry.v1.AgentRegistry.ListUrlProposals:output_type -> commandcenter.registry.v1.ListUrlProposalsResponse
+	53, // 99: commandcenter.registry.v1.AgentRegistry.ResetToken:output_type -> commandcenter.registry.v1.ResetTokenResponse
+	47, // 100: commandcenter.registry.v1.AgentRegistry.ReadFleet:output_type -> commandcenter.registry.v1.ReadFleetResponse
+	39, // 101: commandcenter.registry.v1.ServerCatalog.ListServers:output_type -> commandcenter.registry.v1.ListServersResponse
+	41, // 102: commandcenter.registry.v1.ServerCatalog.GetServer:output_type -> commandcenter.registry.v1.GetServerResponse
+	43, // 103: commandcenter.registry.v1.ServerCatalog.CreateServer:output_type -> commandcenter.registry.v1.CreateServerResponse
+	45, // 104: commandcenter.registry.v1.ServerCatalog.UpdateServer:output_type -> commandcenter.registry.v1.UpdateServerResponse
+	84, // [84:105] is the sub-list for method output_type
+	63, // [63:84] is the sub-list for method input_type
+	63, // [63:63] is the sub-list for extension type_name
+	63, // [63:63] is the sub-list for extension extendee
+	0,  // [0:63] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_registry_v1_registry_proto_init() }
@@ -3856,10 +3970,10 @@ func file_commandcenter_registry_v1_registry_proto_init() {
 	file_commandcenter_registry_v1_registry_proto_msgTypes[9].OneofWrappers = []any{}
 	file_commandcenter_registry_v1_registry_proto_msgTypes[11].OneofWrappers = []any{}
 	file_commandcenter_registry_v1_registry_proto_msgTypes[22].OneofWrappers = []any{}
-	file_commandcenter_registry_v1_registry_proto_msgTypes[34].OneofWrappers = []any{}
-	file_commandcenter_registry_v1_registry_proto_msgTypes[38].OneofWrappers = []any{}
+	file_commandcenter_registry_v1_registry_proto_msgTypes[36].OneofWrappers = []any{}
 	file_commandcenter_registry_v1_registry_proto_msgTypes[40].OneofWrappers = []any{}
-	file_commandcenter_registry_v1_registry_proto_msgTypes[43].OneofWrappers = []any{
+	file_commandcenter_registry_v1_registry_proto_msgTypes[42].OneofWrappers = []any{}
+	file_commandcenter_registry_v1_registry_proto_msgTypes[45].OneofWrappers = []any{
 		(*ReadFleetResponse_Head)(nil),
 		(*ReadFleetResponse_Servers)(nil),
 	}
@@ -3869,7 +3983,7 @@ func file_commandcenter_registry_v1_registry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandcenter_registry_v1_registry_proto_rawDesc), len(file_commandcenter_registry_v1_registry_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   50,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -32,6 +32,7 @@ const (
 	AgentRegistry_ResolveIdentityConflict_FullMethodName = "/commandcenter.registry.v1.AgentRegistry/ResolveIdentityConflict"
 	AgentRegistry_RecordHttpVerification_FullMethodName  = "/commandcenter.registry.v1.AgentRegistry/RecordHttpVerification"
 	AgentRegistry_ClaimHttpVerifications_FullMethodName  = "/commandcenter.registry.v1.AgentRegistry/ClaimHttpVerifications"
+	AgentRegistry_ReportCommandAnswer_FullMethodName     = "/commandcenter.registry.v1.AgentRegistry/ReportCommandAnswer"
 	AgentRegistry_ListUrlProposals_FullMethodName        = "/commandcenter.registry.v1.AgentRegistry/ListUrlProposals"
 	AgentRegistry_ResetToken_FullMethodName              = "/commandcenter.registry.v1.AgentRegistry/ResetToken"
 	AgentRegistry_ReadFleet_FullMethodName               = "/commandcenter.registry.v1.AgentRegistry/ReadFleet"
@@ -70,6 +71,8 @@ type AgentRegistryClient interface {
 	RecordHttpVerification(ctx context.Context, in *RecordHttpVerificationRequest, opts ...grpc.CallOption) (*RecordHttpVerificationResponse, error)
 	// ClaimHttpVerifications hands out agents whose verification is due to be repeated; each to one caller at a time.
 	ClaimHttpVerifications(ctx context.Context, in *ClaimHttpVerificationsRequest, opts ...grpc.CallOption) (*ClaimHttpVerificationsResponse, error)
+	// ReportCommandAnswer notes whether an agent answered a command that a gateway sent it over Service Bus.
+	ReportCommandAnswer(ctx context.Context, in *ReportCommandAnswerRequest, opts ...grpc.CallOption) (*ReportCommandAnswerResponse, error)
 	// ListUrlProposals derives URLs from the agent's reported IIS bindings, best first.
 	ListUrlProposals(ctx context.Context, in *ListUrlProposalsRequest, opts ...grpc.CallOption) (*ListUrlProposalsResponse, error)
 	// ResetToken forgets an agent's token, so that the next machine that enrols under its name claims it; also allows a name known from
@@ -218,6 +221,16 @@ func (c *agentRegistryClient) ClaimHttpVerifications(ctx context.Context, in *Cl
 	return out, nil
 }
 
+func (c *agentRegistryClient) ReportCommandAnswer(ctx context.Context, in *ReportCommandAnswerRequest, opts ...grpc.CallOption) (*ReportCommandAnswerResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReportCommandAnswerResponse)
+	err := c.cc.Invoke(ctx, AgentRegistry_ReportCommandAnswer_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *agentRegistryClient) ListUrlProposals(ctx context.Context, in *ListUrlProposalsRequest, opts ...grpc.CallOption) (*ListUrlProposalsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListUrlProposalsResponse)
@@ -290,6 +303,8 @@ type AgentRegistryServer interface {
 	RecordHttpVerification(context.Context, *RecordHttpVerificationRequest) (*RecordHttpVerificationResponse, error)
 	// ClaimHttpVerifications hands out agents whose verification is due to be repeated; each to one caller at a time.
 	ClaimHttpVerifications(context.Context, *ClaimHttpVerificationsRequest) (*ClaimHttpVerificationsResponse, error)
+	// ReportCommandAnswer notes whether an agent answered a command that a gateway sent it over Service Bus.
+	ReportCommandAnswer(context.Context, *ReportCommandAnswerRequest) (*ReportCommandAnswerResponse, error)
 	// ListUrlProposals derives URLs from the agent's reported IIS bindings, best first.
 	ListUrlProposals(context.Context, *ListUrlProposalsRequest) (*ListUrlProposalsResponse, error)
 	// ResetToken forgets an agent's token, so that the next machine that enrols under its name claims it; also allows a name known from
@@ -346,6 +361,9 @@ func (UnimplementedAgentRegistryServer) RecordHttpVerification(context.Context, 
 }
 func (UnimplementedAgentRegistryServer) ClaimHttpVerifications(context.Context, *ClaimHttpVerificationsRequest) (*ClaimHttpVerificationsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ClaimHttpVerifications not implemented")
+}
+func (UnimplementedAgentRegistryServer) ReportCommandAnswer(context.Context, *ReportCommandAnswerRequest) (*ReportCommandAnswerResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReportCommandAnswer not implemented")
 }
 func (UnimplementedAgentRegistryServer) ListUrlProposals(context.Context, *ListUrlProposalsRequest) (*ListUrlProposalsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListUrlProposals not implemented")
@@ -611,6 +629,24 @@ func _AgentRegistry_ClaimHttpVerifications_Handler(srv interface{}, ctx context.
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AgentRegistry_ReportCommandAnswer_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReportCommandAnswerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AgentRegistryServer).ReportCommandAnswer(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AgentRegistry_ReportCommandAnswer_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AgentRegistryServer).ReportCommandAnswer(ctx, req.(*ReportCommandAnswerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _AgentRegistry_ListUrlProposals_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListUrlProposalsRequest)
 	if err := dec(in); err != nil {
@@ -716,6 +752,10 @@ var AgentRegistry_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ClaimHttpVerifications",
 			Handler:    _AgentRegistry_ClaimHttpVerifications_Handler,
+		},
+		{
+			MethodName: "ReportCommandAnswer",
+			Handler:    _AgentRegistry_ReportCommandAnswer_Handler,
 		},
 		{
 			MethodName: "ListUrlProposals",

@@ -5,6 +5,7 @@ SELECT a.AgentKey, a.Name, a.NameKey, a.ReportedName, a.Hostname, a.Registration
        a.IdentityConflictAt, a.CreatedAt, a.IisBindingCount, a.IisBindings IS NOT NULL,
        a.TokenHash IS NOT NULL, a.TokenClaimable,
        a.ServerKey, s.ServerKey, s.Name, s.Url, s.Active, s.Online, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'),
+       r.AnsweredAt, r.Unanswered, r.UnansweredSince,
        CASE @sort
            WHEN 'state' THEN a.RegistrationState || ' ' || a.NameKey
            WHEN 'last_heartbeat' THEN MAX(COALESCE(a.LastBusHeartbeatAt, ''), COALESCE(a.LastDirectHeartbeatAt, ''))
@@ -13,6 +14,7 @@ SELECT a.AgentKey, a.Name, a.NameKey, a.ReportedName, a.Hostname, a.Registration
 FROM TblAgent a
 LEFT JOIN TblServer s ON s.ServerKey = a.ServerKey
 LEFT JOIN TblAffinityGroup g ON g.GroupKey = a.AffinityGroupKey
+LEFT JOIN TblAgentReceiver r ON r.AgentKey = a.AgentKey
 WHERE (@states = '' OR instr(@states, CAST(a.RegistrationState AS TEXT)) > 0)
   AND (@transport < 0 OR @transport = CASE WHEN a.OnServiceBus = 1 THEN 1 WHEN a.HttpBaseUrl IS NOT NULL THEN 2 ELSE 0 END)
   AND (@linked < 0 OR @linked = (a.ServerKey IS NOT NULL))

@@ -4,7 +4,8 @@ SELECT a.AgentKey, a.Name, a.NameKey, a.ReportedName, a.Hostname, a.Registration
        a.LastBusHeartbeatAt, a.LastDirectHeartbeatAt, a.BootId, a.Sequence, a.ReportedAt, a.AgentVersion, a.Capabilities,
        a.IdentityConflictAt, a.CreatedAt, a.IisBindingCount, CASE WHEN a.IisBindings IS NULL THEN 0 ELSE 1 END AS IisBindingsReported,
        CASE WHEN a.TokenHash IS NULL THEN 0 ELSE 1 END AS HasToken, a.TokenClaimable,
-       a.ServerKey AS LinkedServerKey, s.ServerKey, s.Name AS ServerName, s.Url, s.Active, s.Online, SYSUTCDATETIME() AS ReadAt,
+       a.ServerKey AS LinkedServerKey, s.ServerKey, s.Name AS ServerName, s.Url, s.Active, s.Online, SYSUTCDATETIME(),
+       r.AnsweredAt, r.Unanswered, r.UnansweredSince AS ReadAt,
        CASE @sort
            WHEN 'state' THEN CAST(a.RegistrationState AS nvarchar(10)) + N' ' + a.NameKey
            WHEN 'last_heartbeat' THEN CONVERT(nvarchar(30), h.LastHeartbeatAt, 126)
@@ -13,6 +14,7 @@ SELECT a.AgentKey, a.Name, a.NameKey, a.ReportedName, a.Hostname, a.Registration
 FROM dbo.TblAgent a
 LEFT JOIN dbo.TblServer s ON s.ServerKey = a.ServerKey
 LEFT JOIN dbo.TblAffinityGroup g ON g.GroupKey = a.AffinityGroupKey
+LEFT JOIN dbo.TblAgentReceiver r ON r.AgentKey = a.AgentKey
 CROSS APPLY (SELECT CASE WHEN a.LastDirectHeartbeatAt IS NULL OR a.LastBusHeartbeatAt > a.LastDirectHeartbeatAt
                          THEN COALESCE(a.LastBusHeartbeatAt, CAST('0001-01-01' AS datetime2(3)))
                          ELSE a.LastDirectHeartbeatAt END AS LastHeartbeatAt) h

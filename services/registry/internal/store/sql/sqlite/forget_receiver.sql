@@ -1,0 +1,1 @@
+DELETE FROM TblAgentReceiver WHERE AgentKey = @agentKey;
