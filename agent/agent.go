@@ -176,6 +176,7 @@ type Agent struct {
 	membership *membership            // nil without Cloud
 	works      atomic.Pointer[string] // name of the control server worked with
 	ready      chan struct{}          // closed once commands are taken on every transport configured
+	wrapInbox  func(inbox) inbox      // of tests, which stop the process at a certain call; nil: as it is
 }
 
 // New makes an agent, opens its state and its journal, and listens if it serves HTTP; Run must follow, once. Errors are those

@@ -52,10 +52,10 @@ func check(cmd *agentv1.Command, self string) *refusal {
 	return nil
 }
 
-// expired decides whether it is too late to start the command, on this machine's monotonic clock. nil means that it may still
-// be started.
+// expired decides whether it is too late to start the command, on this machine's clocks. nil means that it may still be
+// started.
 func (t *ticket) expired() *refusal {
-	spent := time.Since(t.receivedAt)
+	spent := t.receivedAt.age()
 	if spent < t.startWithin {
 		return nil
 	}
@@ -76,5 +76,5 @@ func gone() *refusal {
 
 // slotWait is how much longer a write may wait for the one before it.
 func (t *ticket) slotWait() time.Duration {
-	return max(0, min(t.startWithin, slotPatience)-time.Since(t.receivedAt))
+	return max(0, min(t.startWithin, slotPatience)-t.receivedAt.age())
 }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -34,9 +36,10 @@ type executor struct {
 	logger       *slog.Logger
 	counters     *counters
 
-	slot    chan struct{} // holds one token while a write runs
-	reads   chan struct{} // holds one token per read
-	waiting chan struct{} // holds one token per write, waiting or running
+	slot    chan struct{}          // holds one token while a write runs
+	writing atomic.Pointer[holder] // the write that has it; nil: none
+	reads   chan struct{}          // holds one token per read
+	waiting chan struct{}          // holds one token per write, waiting or running
 
 	work     context.Context // ends when running commands must
 	stopWork context.CancelFunc
@@ -63,7 +66,7 @@ func newExecutor(cfg Config, journal journal, counters *counters) *executor {
 type ticket struct {
 	cmd        *agentv1.Command
 	op         operation
-	receivedAt time.Time // with a monotonic reading
+	receivedAt moment
 	// startWithin is how long after its arrival it may be started: its budget, which over HTTP its caller watches too; over
 	// the bus, no longer than busPatience.
 	startWithin time.Duration
@@ -73,9 +76,8 @@ type ticket struct {
 	release     func()   // what a restart of the agent itself holds; nil: it is none
 }
 
-// begin decides what to do with a command that arrived at receivedAt, which carries a monotonic reading, and has what it is
-// about to run in the journal. Nothing is started yet. complete or abandon must follow.
-func (e *executor) begin(cmd *agentv1.Command, receivedAt time.Time) *ticket {
+// begin decides what to do with a command that arrived at receivedAt, and has what it is about to run in the journal. Nothing is started yet. complete or abandon must follow.
+func (e *executor) begin(cmd *agentv1.Command, receivedAt moment) *ticket {
 	e.enter()
 	t := &ticket{cmd: cmd, op: operationOf(cmd), receivedAt: receivedAt, startWithin: cmd.GetBudget().AsDuration()}
 	if t.refusal = check(cmd, e.name); t.refusal != nil {
@@ -96,17 +98,20 @@ func (e *executor) begin(cmd *agentv1.Command, receivedAt time.Time) *ticket {
 }
 
 // beginFromBus is begin for a command whose message may have waited.
-func (e *executor) beginFromBus(cmd *agentv1.Command, receivedAt time.Time) *ticket {
+func (e *executor) beginFromBus(cmd *agentv1.Command, receivedAt moment) *ticket {
 	t := e.begin(cmd, receivedAt)
 	t.startWithin = min(t.startWithin, busPatience)
 	return t
 }
 
+// starts reports whether the command is about to be started.
+func (t *ticket) starts() bool { return t.refusal == nil && t.mine }
+
 // abandon ends a command that is not started, because its message could not be settled. It may come again, and then it
 // may run.
 func (e *executor) abandon(t *ticket) {
 	defer e.leave()
-	if t.refusal == nil && t.mine {
+	if t.starts() {
 		e.forget(t, e.refused(t.cmd, refuse(agentv1.RefusalReason_REFUSAL_REASON_UNSPECIFIED,
 			"the command's message could not be taken off the bus")))
 	}
@@ -136,6 +141,10 @@ func (e *executor) answer(caller context.Context, t *ticket) *agentv1.CommandRes
 	if r == nil && caller.Err() != nil {
 		release()
 		r = gone()
+	} else if r == nil {
+		if r = t.expired(); r != nil { // looked at last, since nothing but the work may come after it
+			release()
+		}
 	}
 	if r != nil {
 		result := e.refused(t.cmd, r)
@@ -169,12 +178,12 @@ func (e *executor) forget(t *ticket, result *agentv1.CommandResult) {
 
 // repeated answers a command whose id was begun before: with what became of it, waiting for that as long as this
 // one's budget lasts.
-func (e *executor) repeated(cmd *agentv1.Command, first *record, receivedAt time.Time) *agentv1.CommandResult {
+func (e *executor) repeated(cmd *agentv1.Command, first *record, receivedAt moment) *agentv1.CommandResult {
 	if print, err := fingerprintOf(cmd); err != nil || print != first.print {
 		return e.refused(cmd, refuse(agentv1.RefusalReason_REFUSAL_REASON_INVALID,
 			"commandId: this id was used for another command before"))
 	}
-	patience := time.NewTimer(cmd.GetBudget().AsDuration() - time.Since(receivedAt))
+	patience := time.NewTimer(cmd.GetBudget().AsDuration() - receivedAt.age())
 	defer patience.Stop()
 	select {
 	case <-first.done:
@@ -217,11 +226,38 @@ func (e *executor) admit(t *ticket) (release func(), r *refusal) {
 		leave()
 		return nil, r
 	}
-	return func() { <-e.slot; leave() }, nil
+	e.writing.Store(&holder{t, now()})
+	return func() {
+		e.writing.Store(nil)
+		<-e.slot
+		leave()
+	}, nil
 }
 
-// takeSlot waits for the write before this one, briefly.
+// holder is the write that has the slot.
+type holder struct {
+	*ticket
+	since moment
+}
+
+// String says which write it is, for who has to wait for it.
+func (w *holder) String() string {
+	if w == nil {
+		return "another write"
+	}
+	return fmt.Sprintf("another write (%s, command %s, running for %s)",
+		strings.ToLower(strings.TrimPrefix(w.op.kind.String(), "OPERATION_KIND_")), w.cmd.GetCommandId(), w.since.age().Round(time.Millisecond))
+}
+
+// takeSlot waits for the write before this one, briefly. What it then says names that write: it is the cause, whatever time
+// this one had.
 func (e *executor) takeSlot(t *ticket) *refusal {
+	select {
+	case e.slot <- struct{}{}:
+		return e.keepSlot(t, "")
+	default:
+	}
+	before := e.writing.Load().String()
 	patience := time.NewTimer(t.slotWait())
 	defer patience.Stop()
 	select {
@@ -233,15 +269,21 @@ func (e *executor) takeSlot(t *ticket) *refusal {
 		case e.slot <- struct{}{}:
 		default:
 			// Also where the time to start ended meanwhile: what kept this one from starting is the other.
-			return refuse(agentv1.RefusalReason_REFUSAL_REASON_BUSY, "another write has been running for %s since this one arrived",
-				time.Since(t.receivedAt).Round(time.Millisecond))
+			return refuse(agentv1.RefusalReason_REFUSAL_REASON_BUSY, "%s had not ended %s after this one arrived",
+				e.writing.Load(), t.receivedAt.age().Round(time.Millisecond))
 		}
 	}
-	if r := t.expired(); r != nil {
+	return e.keepSlot(t, "it waited for "+before+"; ")
+}
+
+// keepSlot gives the slot back if it came too late.
+func (e *executor) keepSlot(t *ticket, waited string) *refusal {
+	r := t.expired()
+	if r != nil {
 		<-e.slot
-		return r
+		r.message = waited + r.message
 	}
-	return nil
+	return r
 }
 
 func refuseDraining() *refusal {

@@ -150,7 +150,7 @@ func TestI3_ACommandBegunBeforeACrashIsNotRunAgain(t *testing.T) {
 	path, m := newPath(t), quick()
 	cmd := command(startService(stoppedService))
 	before := life(t, m, path)
-	before.begin(cmd, time.Now()) // and whether its message was settled, and how far it came, nobody knows
+	before.begin(cmd, now()) // and whether its message was settled, and how far it came, nobody knows
 	before.kill()
 	e := life(t, m, path)
 	expect(t, e.do(t.Context(), cmd, time.Now()), refused, alreadyBegun)
@@ -190,7 +190,7 @@ func TestI3_AnAbandonedCommandMayComeAgain(t *testing.T) {
 	path, m := newPath(t), quick()
 	cmd := command(startService(stoppedService))
 	e := life(t, m, path)
-	e.abandon(e.begin(cmd, time.Now())) // its message could not be settled, and is delivered to the next process
+	e.abandon(e.begin(cmd, now())) // its message could not be settled, and is delivered to the next process
 	if got := e.lookup(cmd.GetCommandId()); got.GetState() != agentv1.CommandState_COMMAND_STATE_NEVER_RECEIVED {
 		t.Errorf("it is known as %v", got)
 	}
@@ -222,8 +222,8 @@ func TestI5_ACommandThatComesAgainAfterACrashAndItsBudgetIsNotStarted(t *testing
 	path, m := newPath(t), quick()
 	e := life(t, m, path)
 	abandoned, begun := command(startService(stoppedService)), command(startService(stoppedService))
-	e.abandon(e.begin(abandoned, time.Now()))
-	e.begin(begun, time.Now())
+	e.abandon(e.begin(abandoned, now()))
+	e.begin(begun, now())
 	e.kill()
 	e = life(t, m, path)
 	long := time.Now().Add(-time.Minute)
@@ -237,7 +237,7 @@ func TestI5_ACommandThatComesAgainAfterACrashAndItsBudgetIsNotStarted(t *testing
 func TestI5_ASettlementThatTookTheBudgetStartsNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *executor, m *machine) {
 		for _, cmd := range []*agentv1.Command{command(budget(time.Second)), command(startService("Spooler"), budget(time.Second))} {
-			ticket := e.begin(cmd, time.Now())
+			ticket := e.begin(cmd, now())
 			time.Sleep(time.Second) // fake
 			expect(t, e.complete(t.Context(), ticket), overdue, noReason)
 		}
@@ -420,7 +420,7 @@ func TestI5_ASlowDiskStartsNothingLate(t *testing.T) {
 			defer e.stopWork()
 			cmd := command(startService(stoppedService), budget(57*time.Second)) // all of which it may have waited
 			d.slow = slow
-			arrived := time.Now()
+			arrived := now()
 			begun := e.beginFromBus(cmd, arrived)
 			got := e.complete(t.Context(), begun)
 			if slow < busPatience {
@@ -440,7 +440,7 @@ func TestI5_ASlowDiskStartsNothingLate(t *testing.T) {
 func TestI5_ASlowSettlementStartsNothingLate(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *executor, m *machine) {
 		for _, cmd := range []*agentv1.Command{command(), command(startService("Spooler"))} {
-			begun := e.beginFromBus(cmd, time.Now())
+			begun := e.beginFromBus(cmd, now())
 			time.Sleep(busPatience) // fake
 			expect(t, e.complete(t.Context(), begun), overdue, noReason)
 		}

@@ -151,7 +151,9 @@ func (a *Agent) handler(ctx context.Context) http.Handler {
 }
 
 func (a *Agent) serveCommand(ctx context.Context, w http.ResponseWriter, r *http.Request) {
-	receivedAt := time.Now()
+	// A gateway sends the body only once it is asked for it (Expect: 100-continue), which the first read of it does. So the
+	// command was still to be sent at this moment, wherever the head of its request had waited.
+	receivedAt := now()
 	a.counters.httpCommands.Add(1)
 	if !a.cfg.HTTP.admits(w, r) {
 		return

@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,6 +24,13 @@ import (
 const claimRenewer = "github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/internal.(*Namespace).startNegotiateClaimRenewer.func3"
 
 func TestMain(m *testing.M) {
+	if connectionString := os.Getenv(freezeBus); connectionString != "" {
+		if err := freezingAgent(connectionString); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	_ = protovalidate.Validate(&agentv1.Command{}) // its own set-up is not part of any test's time
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(claimRenewer))
 }
@@ -71,7 +80,7 @@ func (m *machine) Bindings(ctx context.Context) ([]*agentv1.IisBinding, error) {
 
 // do takes a command from its arrival to its answer.
 func (e *executor) do(caller context.Context, cmd *agentv1.Command, receivedAt time.Time) *agentv1.CommandResult {
-	t := e.begin(cmd, receivedAt)
+	t := e.begin(cmd, moment{receivedAt, suspended()})
 	result := e.complete(caller, t)
 	e.answered(t)
 	return result

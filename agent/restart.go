@@ -57,7 +57,7 @@ func (t *ticket) answering(ctx context.Context) (context.Context, context.Cancel
 	if t.release == nil {
 		return context.WithCancel(ctx)
 	}
-	return context.WithDeadline(ctx, t.receivedAt.Add(t.startWithin))
+	return context.WithDeadline(ctx, t.receivedAt.at.Add(t.startWithin))
 }
 
 // restart has the host end this process, unless the answer took too long. That it still lives in the end is a failure.

@@ -21,16 +21,10 @@ const (
 	// freshLinkInterval is after how long without a command the link is opened anew: receivers are known to go silent
 	// after a long idle time.
 	freshLinkInterval = 10 * time.Minute
+	// promptly is within what time after it was asked for a message counts as having come at once. One that took longer may have
+	// waited on its way here for all of that time, and its time to live may be over.
+	promptly = 500 * time.Millisecond
 )
-
-// inbox is where an agent's commands come in. The SDK's session receivers are not safe for a receive beside a renewal,
-// so all calls are from one goroutine.
-type inbox interface {
-	ReceiveMessages(context.Context, int, *azservicebus.ReceiveMessagesOptions) ([]*azservicebus.ReceivedMessage, error)
-	CompleteMessage(context.Context, *azservicebus.ReceivedMessage, *azservicebus.CompleteMessageOptions) error
-	DeadLetterMessage(context.Context, *azservicebus.ReceivedMessage, *azservicebus.DeadLetterOptions) error
-	Close(context.Context) error
-}
 
 // errLinkLost is the SDK's way of receiving nothing before the time is over.
 var errLinkLost = errors.New("bus: the link that commands come in over was lost")
@@ -64,6 +58,10 @@ type taker struct {
 	taking    chan struct{}
 	once      sync.Once
 	answering sync.WaitGroup
+
+	askedAt  moment  // when the broker was asked for the next message
+	seen     witness // the broker's clock and ours, before that
+	returned bool    // the last message was given back to the broker, to be asked for at once
 }
 
 // take opens the inbox and takes commands from it until it is lost or has been idle too long.
@@ -74,10 +72,15 @@ func (t *taker) take(ctx context.Context) error {
 		return err
 	}
 	defer bus.leave(c)
+	opened := now()
 	in, err := t.open(ctx, c)
 	if err != nil {
 		return err
 	}
+	if t.agent.wrapInbox != nil {
+		in = t.agent.wrapInbox(in)
+	}
+	t.seen, t.returned = witness{in.lockedUntil(nil), opened}, false
 	defer func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 		defer cancel()
@@ -108,7 +111,7 @@ func (t *taker) open(ctx context.Context, c *connection) (inbox, error) {
 		return nil, fmt.Errorf("bus: session %q of subscription %q of topic %q can't be taken: %w",
 			name, bus.CommandsSubscription, bus.CommandsTopic, err)
 	}
-	return r, nil
+	return sessionInbox{r}, nil
 }
 
 // openSubscription peeks once, because a receiver opens its link no earlier.
@@ -122,7 +125,7 @@ func openSubscription(ctx context.Context, client *azservicebus.Client, topic, s
 	if err != nil {
 		return nil, fmt.Errorf("bus: subscription %q of topic %q can't be received from: %w", subscription, topic, err)
 	}
-	return r, nil
+	return ownInbox{r}, nil
 }
 
 // receive takes commands one by one: with more the SDK would wait for them, 20 ms each time, and what it asked for in
@@ -131,6 +134,7 @@ func (t *taker) receive(ctx context.Context, in inbox) error {
 	renewal := jittered(t.agent.cfg.Bus.cfg.LockRenewalInterval, 0.1)
 	idle := jittered(freshLinkInterval, 0.2)
 	renewedAt, busyAt := time.Now(), time.Now()
+	t.askedAt = now()
 	for {
 		waiting, cancel := context.WithTimeout(ctx, max(0, renewal-time.Since(renewedAt)))
 		messages, err := in.ReceiveMessages(waiting, 1, nil)
@@ -138,7 +142,10 @@ func (t *taker) receive(ctx context.Context, in inbox) error {
 		cancel()
 		for _, m := range messages {
 			busyAt = time.Now()
-			t.handle(ctx, in, m, busyAt)
+			if err := t.handle(ctx, in, m); err != nil {
+				return err
+			}
+			t.askedAt = now() // the broker owes nothing now; until here, a message may have been on its way all the time
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -152,7 +159,7 @@ func (t *taker) receive(ctx context.Context, in inbox) error {
 		}
 		t.failures = 0
 		if time.Since(renewedAt) >= renewal {
-			if err := renew(ctx, in); err != nil {
+			if err := t.keep(ctx, in); err != nil {
 				return err
 			}
 			renewedAt = time.Now()
@@ -160,52 +167,119 @@ func (t *taker) receive(ctx context.Context, in inbox) error {
 	}
 }
 
-// renew keeps the session's lock. A plain receiver has none.
-func renew(ctx context.Context, in inbox) error {
-	session, ok := in.(*azservicebus.SessionReceiver)
-	if !ok {
-		return nil
-	}
+// keep renews the lock while no command comes, and notes what the broker's clock shows.
+func (t *taker) keep(ctx context.Context, in inbox) error {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
-	if err := session.RenewSessionLock(ctx, nil); err != nil {
-		return fmt.Errorf("bus: the lock of the session was lost: %w", err)
+	asked := now()
+	if err := in.keep(ctx); err != nil {
+		return err
 	}
+	t.seen = witness{in.lockedUntil(nil), asked}
 	return nil
 }
 
-// handle has the command in the journal, settles its message, and then starts it beside the receiving: a crash in between
-// leaves a command that is known and not run again. Where the message can't be settled nothing is started, and the journal
-// says so: the broker delivers it again, and then it may run; or has it off its books, and whoever waits is told that it
-// may have run.
-func (t *taker) handle(ctx context.Context, in inbox, m *azservicebus.ReceivedMessage, receivedAt time.Time) {
+// handle takes one message. A command counts as arrived when the broker was asked for it: only then it was surely not yet on its
+// way, and its time to live not over. What came later than promptly is given back and asked for again, since the broker gives
+// it out once more only if its time to live is not over. So it does not matter where it waited: in this process, in a socket,
+// or on the network. An error means that the link is of no more use.
+func (t *taker) handle(ctx context.Context, in inbox, m *azservicebus.ReceivedMessage) error {
+	if !t.returned && t.askedAt.age() >= promptly {
+		return t.giveBack(ctx, in, m)
+	}
+	returned := t.returned
+	t.returned = false
 	t.agent.counters.busCommands.Add(1)
 	e, _ := encodingOf(text(m.ContentType))
 	cmd, undecodable := decodeCommand(e, m.Body)
-	var begun *ticket
-	if undecodable == nil {
-		begun = t.agent.executor.beginFromBus(cmd, receivedAt)
+	if undecodable != nil {
+		t.refuse(ctx, in, m, undecodable)
+		return nil
 	}
-	if err := settle(ctx, in, m, undecodable); err != nil {
-		if begun != nil {
+	begun := t.agent.executor.beginFromBus(cmd, t.askedAt)
+	if begun.starts() {
+		missed, err := t.prove(ctx, in, m)
+		if err != nil || missed > 0 && !returned {
 			t.agent.executor.abandon(begun)
 		}
-		t.agent.cfg.Logger.Warn("a command could not be settled, so it is not started", "command_id", m.MessageID, "error", err)
+		switch {
+		case err != nil:
+			return err
+		case missed > 0 && !returned:
+			t.agent.cfg.Logger.Warn("this machine's clocks stood still; a command is asked for again", "command_id", m.MessageID, "for", missed)
+			return t.giveBack(ctx, in, m)
+		}
+		begun.receivedAt = begun.receivedAt.earlier(missed)
+	}
+	t.start(ctx, in, m, begun)
+	return nil
+}
+
+// giveBack returns a message to the broker, which drops it if its time to live is over, and delivers it again if not.
+func (t *taker) giveBack(ctx context.Context, in inbox, m *azservicebus.ReceivedMessage) error {
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	if err := in.AbandonMessage(ctx, m, nil); err != nil {
+		return fmt.Errorf("bus: a command that may have waited could not be given back, so it is not started: %w", err)
+	}
+	t.returned = true
+	return nil
+}
+
+// prove asks the broker, right before a command is started, whether this machine's clocks counted all of the time: those of a
+// virtual machine that was paused count none of it, and then only another machine can tell.
+func (t *taker) prove(ctx context.Context, in inbox, m *azservicebus.ReceivedMessage) (missed time.Duration, err error) {
+	before := t.seen
+	if in.lockedUntil(nil).IsZero() { // the message's own lock: it began when the message was handed out
+		before = witness{in.lockedUntil(m), t.askedAt}
+	}
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
+	defer cancel()
+	asked := now()
+	if err := in.renew(ctx, m); err != nil {
+		return 0, err
+	}
+	t.seen = witness{in.lockedUntil(nil), asked}
+	return before.missed(in.lockedUntil(m), now()), nil
+}
+
+// refuse takes what can't be read off the broker's books, into the dead letters, and answers it.
+func (t *taker) refuse(ctx context.Context, in inbox, m *azservicebus.ReceivedMessage, undecodable error) {
+	if !t.settle(ctx, in, m, undecodable) {
 		return
 	}
+	t.agent.cfg.Logger.Warn("a command can't be read; it was dead-lettered", "command_id", m.MessageID, "error", undecodable)
 	t.answering.Go(func() {
-		if begun != nil {
-			result := t.agent.executor.complete(context.Background(), begun)
-			ctx, cancel := begun.answering(ctx)
-			defer cancel()
-			t.reply(ctx, m, result)
-			t.agent.executor.answered(begun)
-			return
-		}
-		t.agent.cfg.Logger.Warn("a command can't be read; it was dead-lettered", "command_id", m.MessageID, "error", undecodable)
 		t.reply(ctx, m, t.agent.executor.refused(&agentv1.Command{CommandId: m.MessageID},
 			refuse(agentv1.RefusalReason_REFUSAL_REASON_INVALID, "%s", undecodable)))
 	})
+}
+
+// start settles the message of a command that is in the journal, and then starts it beside the receiving: a crash in between
+// leaves a command that is known and not run again. Where the message can't be settled nothing is started, and the journal
+// says so: the broker delivers it again, and then it may run; or has it off its books, and whoever waits is told that it
+// may have run.
+func (t *taker) start(ctx context.Context, in inbox, m *azservicebus.ReceivedMessage, begun *ticket) {
+	if !t.settle(ctx, in, m, nil) {
+		t.agent.executor.abandon(begun)
+		return
+	}
+	t.answering.Go(func() {
+		result := t.agent.executor.complete(context.Background(), begun)
+		ctx, cancel := begun.answering(ctx)
+		defer cancel()
+		t.reply(ctx, m, result)
+		t.agent.executor.answered(begun)
+	})
+}
+
+// settle takes the message off the broker's books, and reports whether that is sure.
+func (t *taker) settle(ctx context.Context, in inbox, m *azservicebus.ReceivedMessage, undecodable error) bool {
+	err := settle(ctx, in, m, undecodable)
+	if err != nil {
+		t.agent.cfg.Logger.Warn("a command could not be settled, so it is not started", "command_id", m.MessageID, "error", err)
+	}
+	return err == nil
 }
 
 // settle takes the message off the broker's books; what can't be read goes to the dead letters.
