@@ -9,9 +9,11 @@
 //
 // # What an agent promises
 //
-// A command is run only by the agent it names, and never started once its budget is over; the budget is measured
-// on this machine's monotonic clock from the moment the command arrived. A write waits at most two seconds for the
-// one before it, and is then refused as busy with nothing done. Reads wait for nobody.
+// A command is run only by the agent it names, and never started once its budget is over, however long the process, its machine or
+// the network stood still. The budget counts from the moment at which the agent asked for the command. One that may have waited on its
+// way is given back to the broker, which delivers it again only if its time to live is not over. Right before a command's message is
+// settled, the broker's clock shows whether this machine's clocks counted all of the time. A write waits at most two seconds for the
+// one before it, and is then refused as busy with nothing done. Reads wait for nothing.
 //
 // A command is begun at most once. With Config.JournalPath, a write is first recorded in the journal's file, then, if it
 // came over Service Bus, its message is settled, then it is started, its outcome recorded, and the answer sent. A command
@@ -34,7 +36,7 @@
 //
 // # How it is built
 //
-// heartbeat.go makes and sends heartbeats. session.go (Service Bus) and http.go take commands in; both give them to
+// heartbeat.go makes and sends heartbeats. session.go (Service Bus, over inbox.go) and http.go take commands in; both give them to
 // the executor of command.go, which checks them (check.go), asks the journal whether they are new (journal.go in memory,
 // durable.go and journalfile.go on disk), and runs them on the host (operation.go, restart.go). bus.go holds the connections, which any number of agents may share.
 //

@@ -150,7 +150,7 @@ func TestI3_ACommandBegunBeforeACrashIsNotRunAgain(t *testing.T) {
 	path, m := newPath(t), quick()
 	cmd := command(startService(stoppedService))
 	before := life(t, m, path)
-	before.begin(cmd, now()) // and whether its message was settled, and how far it came, nobody knows
+	before.begin(cmd, now()) // and whether its message was settled, and how far it came, is not known
 	before.kill()
 	e := life(t, m, path)
 	expect(t, e.do(t.Context(), cmd, time.Now()), refused, alreadyBegun)

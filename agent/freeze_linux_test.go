@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -35,13 +36,15 @@ const (
 const standStill = busPatience + time.Second
 
 // freezer stops this process at one point, once.
-type freezer struct{ at string }
+type freezer struct {
+	at   string
+	done atomic.Bool
+}
 
 func (f *freezer) reached(point string) {
-	if f.at != point {
+	if f.at != point || !f.done.CompareAndSwap(false, true) {
 		return
 	}
-	f.at = ""
 	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 	time.Sleep(200 * time.Millisecond) // the signal comes to another thread, a moment later
 }
@@ -108,7 +111,7 @@ func (m freezingMachine) StartService(ctx context.Context, name string) ([]*agen
 
 // freezingAgent is the process that is stopped.
 func freezingAgent(connectionString string) error {
-	f := &freezer{os.Getenv(freezeAt)}
+	f := &freezer{at: os.Getenv(freezeAt)}
 	bus, err := NewBus(BusConfig{ConnectionString: connectionString})
 	if err != nil {
 		return err

@@ -41,8 +41,12 @@ func TestI24_TheBrokersClockShowsWhatOursDidNotCount(t *testing.T) {
 		for _, c := range []struct {
 			broker, want time.Duration
 		}{
-			{20 * time.Second, 0}, {20*time.Second + clockSlack, 0}, {19 * time.Second, 0}, {-time.Hour, 0},
-			{42 * time.Second, 22 * time.Second}, {time.Hour, time.Hour - 20*time.Second},
+			{20 * time.Second, 0},
+			{20*time.Second + clockSlack, 0},
+			{19 * time.Second, 0},
+			{-time.Hour, 0},
+			{42 * time.Second, 22 * time.Second},
+			{time.Hour, time.Hour - 20*time.Second},
 		} {
 			if got := w.missed(lock.Add(c.broker), now()); got != c.want {
 				t.Errorf("while we counted 20 s the broker counted %s: %s were missed, want %s", c.broker, got, c.want)

@@ -257,7 +257,7 @@ func (t *taker) refuse(ctx context.Context, in inbox, m *azservicebus.ReceivedMe
 
 // start settles the message of a command that is in the journal, and then starts it beside the receiving: a crash in between
 // leaves a command that is known and not run again. Where the message can't be settled nothing is started, and the journal
-// says so: the broker delivers it again, and then it may run; or has it off its books, and whoever waits is told that it
+// says so: the broker delivers it again, and then it may run; or has it off its books, and the caller who waits is told that it
 // may have run.
 func (t *taker) start(ctx context.Context, in inbox, m *azservicebus.ReceivedMessage, begun *ticket) {
 	if !t.settle(ctx, in, m, nil) {

@@ -12,6 +12,8 @@ const name = env.AGENT_NAME ?? hostname();
 const heartbeatEvery = Number(env.AGENT_HEARTBEAT_SECONDS ?? 30) * 1000;
 const renewEvery = 15_000; // ms; at most half of the subscription's lock duration
 const startWithin = 2_500; // ms after its arrival; a message may have waited for all of its budget before, and the gateway grants 3 s
+const promptly = 500; // ms after it was asked for; a message that took longer may have waited on its way, and may be over
+const clockSlack = 250; // ms that two clocks may run apart between two renewals
 const grace = 10_000; // ms for what runs when the agent is told to stop
 const version = "node-example/1";
 const bootId = randomUUID();
@@ -60,6 +62,10 @@ const operations = {
   },
 };
 
+// A moment on both clocks: a machine that sleeps stops the monotonic one, and the other may be set back.
+const moment = () => ({ monotonic: performance.now(), wall: Date.now() });
+const since = (then) => Math.max(performance.now() - then.monotonic, Date.now() - then.wall);
+
 const length = (text) => [...text].length; // characters, as the contract counts them
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
@@ -92,16 +98,19 @@ async function heartbeats() {
 async function commands() {
   for (let failures = 0; !stopping.signal.aborted;) {
     let session;
+    const opened = moment();
     try {
       session = await client.acceptSession("agent-commands", "agents", name, { maxAutoLockRenewalDurationInMs: 0, abortSignal: stopping.signal });
       log("commands are taken");
+      const link = { session, seen: { at: opened, until: session.sessionLockedUntilUtc }, returned: false };
       for (let renewedAt = performance.now(); !stopping.signal.aborted;) {
         const wait = Math.max(1, renewEvery - (performance.now() - renewedAt));
+        const askedAt = moment(); // a call that ends without a message takes its question back
         for (const message of await session.receiveMessages(1, { maxWaitTimeInMs: wait, abortSignal: stopping.signal })) {
-          await take(session, message, performance.now());
+          await take(link, message, askedAt);
         }
         if (performance.now() - renewedAt >= renewEvery) {
-          await session.renewSessionLock();
+          await renew(link);
           renewedAt = performance.now();
         }
         failures = 0;
@@ -115,8 +124,29 @@ async function commands() {
   }
 }
 
-// take decides on a command and settles it; only then is it started, beside the receiving of the next.
-async function take(session, message, receivedAt) {
+// renew renews the session's lock, and gives the time that this machine's clocks did not count since the last renewal: the broker
+// locks for a fixed time from its own now, so that the ends of two locks are as far apart as the renewals were by its clock.
+async function renew(link) {
+  const { seen } = link;
+  const at = moment();
+  const until = await link.session.renewSessionLock();
+  link.seen = { at, until };
+  const missed = until - seen.until - since(seen.at);
+  return missed > clockSlack ? missed : 0;
+}
+
+// giveBack has the broker decide: it delivers the message again only if its time to live is not over.
+async function giveBack(link, message) {
+  await link.session.abandonMessage(message);
+  link.returned = true;
+}
+
+// take decides on a command and settles it; only then is it started, beside the receiving of the next. A command counts as arrived
+// when it was asked for, since wherever it waited it was not yet on its way then.
+async function take(link, message, receivedAt) {
+  const { session, returned } = link;
+  if (!returned && since(receivedAt) >= promptly) return giveBack(link, message);
+  link.returned = false;
   const command = readable(message);
   if (!command) {
     await session.deadLetterMessage(message, { deadLetterReason: "InvalidCommand", deadLetterErrorDescription: "the body is not a Command in JSON" });
@@ -144,6 +174,12 @@ async function take(session, message, receivedAt) {
     return start(message, async () => refused("REFUSAL_REASON_JOURNAL_UNAVAILABLE", error.message));
   }
   try {
+    const missed = await renew(link); // a virtual machine that was paused learns it from the broker alone
+    if (missed && !returned) {
+      journal.drop(record);
+      return giveBack(link, message);
+    }
+    receivedAt = { monotonic: receivedAt.monotonic - missed, wall: receivedAt.wall - missed };
     await session.completeMessage(message);
   } catch (error) {
     journal.drop(record); // not started, so that it may come again
@@ -176,15 +212,15 @@ function check(command, asked) {
 // budgetOf reads a protobuf duration in JSON, "2.5s", as milliseconds.
 const budgetOf = ({ budget }) => (/^\d+(\.\d{1,9})?s$/.test(budget) ? parseFloat(budget) * 1000 : NaN);
 
-// expired looks at this machine's monotonic clock only; issuedAt is another machine's.
+// expired looks at this machine's clocks only; issuedAt is another machine's.
 function expired(command, receivedAt) {
-  if (performance.now() - receivedAt < Math.min(budgetOf(command), startWithin)) return null;
+  if (since(receivedAt) < Math.min(budgetOf(command), startWithin)) return null;
   return { outcome: "OUTCOME_EXPIRED", message: "budget: it was over, or its time to start was, before the command could be started; nothing was done" };
 }
 
 async function repeated(seen, print, command, receivedAt) {
   if (seen.print !== print) return refused("REFUSAL_REASON_INVALID", "commandId: this id was used for another command before");
-  const left = budgetOf(command) - (performance.now() - receivedAt);
+  const left = budgetOf(command) - since(receivedAt);
   if (seen.ended) await Promise.race([seen.ended, pause(left, null, { ref: false })]); // this process runs it
   return seen.result ?? { outcome: "OUTCOME_REFUSED", refusalReason: "REFUSAL_REASON_ALREADY_BEGUN", message: "this command was begun before, and its outcome is not known; it is not run again" };
 }
@@ -192,12 +228,13 @@ async function repeated(seen, print, command, receivedAt) {
 let writing; // the write that runs
 
 async function execute(operation, command, argument, record, receivedAt) {
-  const patience = receivedAt + Math.min(2_000, budgetOf(command));
-  while (operation.write && writing && performance.now() < patience) {
-    await Promise.race([writing, pause(patience - performance.now(), null, { ref: false })]);
+  const left = () => Math.min(2_000, budgetOf(command)) - since(receivedAt);
+  while (operation.write && writing && left() > 0) {
+    await Promise.race([writing, pause(left(), null, { ref: false })]);
   }
-  let refusal = expired(command, receivedAt);
-  if (!refusal && operation.write && writing) refusal = refused("REFUSAL_REASON_BUSY", "another write is running");
+  // Another write is the cause, whatever time this one had, so it is named first.
+  let refusal = operation.write && writing
+    ? refused("REFUSAL_REASON_BUSY", `another write is running (command ${writing.commandId})`) : expired(command, receivedAt);
   if (!refusal && stopping.signal.aborted) refusal = refused("REFUSAL_REASON_DRAINING", "the agent is shutting down");
   if (refusal) {
     journal.drop(record);
@@ -206,6 +243,7 @@ async function execute(operation, command, argument, record, receivedAt) {
   const run = perform(operation, argument);
   if (operation.write) {
     writing = run.finally(() => { writing = undefined; });
+    writing.commandId = command.commandId;
   }
   const result = { commandId: command.commandId, agent: name, ...(await run) };
   try {

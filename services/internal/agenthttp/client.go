@@ -120,6 +120,8 @@ func NewClient(c ClientConfig) (*http.Client, error) {
 			MaxIdleConnsPerHost: idlePerAgent, MaxIdleConns: 4096,
 			// Shorter than servers usually wait, so that a kept connection is rarely one that the agent just closed.
 			IdleConnTimeout: 20 * time.Second, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: false, DisableCompression: true,
+			// What waits for "100 Continue" is never sent without it: no request lasts so long.
+			ExpectContinueTimeout: time.Hour,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil

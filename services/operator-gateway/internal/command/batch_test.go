@@ -42,7 +42,7 @@ type slowBus struct {
 func (s *slowBus) Prepare(context.Context) error { return nil }
 
 func (s *slowBus) Send(ctx context.Context, target Target, command *agentv1.Command, still Still) (*agentv1.CommandResult, error) {
-	if err := still(ctx); err != nil {
+	if _, err := still(ctx); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()

@@ -194,25 +194,29 @@ func (r *run) left(ctx context.Context) (time.Duration, error) {
 
 // still looks again, right before the command goes out: whether anybody waits for it, whether its budget would end in time, and,
 // where the decision has aged, whether it would be the same now (I-1).
-func (r *run) still(ctx context.Context) error {
+func (r *run) still(ctx context.Context) (until time.Time, err error) {
 	if err := context.Cause(ctx); err != nil {
-		return &NotSent{Reason: fault.BudgetTooShort, Detail: "the time allowed ended, or the caller went away, before the command could be sent", Cause: err}
+		return until, &NotSent{Reason: fault.BudgetTooShort, Detail: "the time allowed ended, or the caller went away, before the command could be sent", Cause: err}
 	}
 	// What it took to get here must not be added to the time in which the agent may start (I-5).
-	if deadline, _ := ctx.Deadline(); time.Until(deadline) < r.command.GetBudget().AsDuration() {
-		return &NotSent{Expired: true}
+	deadline, _ := ctx.Deadline()
+	latest := deadline.Add(-r.command.GetBudget().AsDuration())
+	if time.Now().After(latest) {
+		return until, &NotSent{Expired: true}
 	}
-	if r.fresh() {
-		return nil
+	if !r.fresh() {
+		transport, target := r.decision.Transport, r.target
+		if err := r.decide(ctx); err != nil {
+			return until, &NotSent{Cause: err}
+		}
+		if r.decision.Transport != transport || r.target != target || !r.fresh() {
+			return until, &NotSent{Expired: true}
+		}
 	}
-	transport, target := r.decision.Transport, r.target
-	if err := r.decide(ctx); err != nil {
-		return &NotSent{Cause: err}
+	if until = r.readAt.Add(decisionLifetime); until.After(latest) {
+		until = latest
 	}
-	if r.decision.Transport != transport || r.target != target || !r.fresh() {
-		return &NotSent{Expired: true}
-	}
-	return nil
+	return until, nil
 }
 
 func (r *run) fresh() bool { return time.Since(r.readAt) < decisionLifetime }
@@ -234,7 +238,7 @@ func (r *run) read(answer *agentv1.CommandResult) (Result, error) {
 	case agentv1.Outcome_OUTCOME_NOT_FOUND:
 		return Result{}, r.fault(notFound(r.kind), "agent %q: %s", name, answer.GetMessage())
 	case agentv1.Outcome_OUTCOME_EXPIRED:
-		return Result{}, r.fault(fault.CommandRefused, "agent %q got the command too late to start it, and did nothing: %s", name, answer.GetMessage())
+		return Result{}, r.fault(fault.CommandRefused, "agent %q could not start the command in time, and did nothing: %s", name, answer.GetMessage())
 	case agentv1.Outcome_OUTCOME_REFUSED:
 		switch answer.GetRefusalReason() {
 		case agentv1.RefusalReason_REFUSAL_REASON_ALREADY_BEGUN:

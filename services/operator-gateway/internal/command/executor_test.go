@@ -83,7 +83,7 @@ func (t *transport) Send(ctx context.Context, target Target, command *agentv1.Co
 	if len(t.connects) > 0 {
 		time.Sleep(t.connects[min(t.attempts, len(t.connects))-1])
 	}
-	if err := still(ctx); err != nil {
+	if _, err := still(ctx); err != nil {
 		return nil, err
 	}
 	deadline, _ := ctx.Deadline()

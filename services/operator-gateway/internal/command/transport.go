@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"time"
 
 	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
 	"github.com/commandcenter/fleet/services/internal/fault"
@@ -25,8 +26,9 @@ type Transport interface {
 	Send(ctx context.Context, target Target, command *agentv1.Command, still Still) (*agentv1.CommandResult, error)
 }
 
-// Still tells whether the command may still go where it was decided to go; an error is a *NotSent.
-type Still func(context.Context) error
+// Still reports until when the command may begin to go where it was decided to go; an error, which is a *NotSent, means that it may
+// not go at all. A transport that could begin only later sends nothing, and returns a *NotSent that is Expired.
+type Still func(context.Context) (until time.Time, err error)
 
 // NotSent says that nothing was sent, and why.
 type NotSent struct {

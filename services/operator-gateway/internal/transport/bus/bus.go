@@ -199,7 +199,7 @@ func (t *Transport) Send(ctx context.Context, target command.Target, cmd *agentv
 		return nil, err
 	}
 	defer t.forget(id, answered)
-	if err := still(ctx); err != nil {
+	if _, err := still(ctx); err != nil { // sending follows at once
 		return nil, err
 	}
 	if err := t.Ready(); err != nil { // lost since Prepare

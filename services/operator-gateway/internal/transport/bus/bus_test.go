@@ -210,7 +210,7 @@ func restart() *agentv1.Command {
 	}
 }
 
-func yes(context.Context) error { return nil }
+func yes(context.Context) (time.Time, error) { return time.Now().Add(patience), nil }
 
 func (g *gateway) send(ctx context.Context, cmd *agentv1.Command) (*agentv1.CommandResult, error) {
 	if err := g.Prepare(ctx); err != nil {
@@ -362,7 +362,7 @@ func TestNothingIsSentWithoutAProvenReplyPath(t *testing.T) {
 	check(t, g.Prepare(within(t)))
 	// Lost between the preparation and the send: what must not wait is looked at once more.
 	cmd := restart()
-	_, err = g.Send(within(t), command.Target{Reported: agentName}, cmd, func(context.Context) error { g.lost(); return nil })
+	_, err = g.Send(within(t), command.Target{Reported: agentName}, cmd, func(context.Context) (time.Time, error) { g.lost(); return time.Now(), nil })
 	if found := notSent(t, err); found.Reason != fault.BusUnavailable || waiting(t, bus) != 0 {
 		t.Errorf("%+v; %d were sent", found, waiting(t, bus))
 	}
@@ -372,7 +372,7 @@ func TestI1_NothingIsSentWhenItMayNotGoAnyMore(t *testing.T) {
 	bus := startBus(t)
 	g := startGateway(t, bus)
 	check(t, g.Prepare(within(t)))
-	_, err := g.Send(within(t), command.Target{Reported: agentName}, restart(), func(context.Context) error { return &command.NotSent{Expired: true} })
+	_, err := g.Send(within(t), command.Target{Reported: agentName}, restart(), func(context.Context) (time.Time, error) { return time.Time{}, &command.NotSent{Expired: true} })
 	if found := notSent(t, err); !found.Expired || waiting(t, bus) != 0 {
 		t.Errorf("%+v; %d were sent", found, waiting(t, bus))
 	}

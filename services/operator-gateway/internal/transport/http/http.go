@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"sync"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -74,7 +75,9 @@ func (t *Transport) Send(ctx context.Context, target command.Target, cmd *agentv
 	return answer(response.StatusCode, raw, target, cmd)
 }
 
-// delivery is one POST on its way.
+// delivery is one POST on its way. Its head goes out first, and asks the agent's server to ask for the command (Expect:
+// 100-continue). The command itself, which is the body, goes out when that answer is there, and only then: so an agent that stood
+// still while the head waited gets no command, and what the agent gets was still to be started when it asked.
 type delivery struct {
 	body      *body
 	stop      context.CancelFunc
@@ -89,11 +92,14 @@ func (d *delivery) request(ctx context.Context, url string, still command.Still)
 	// GotConn is called on the goroutine of Do, before the request is given to the connection.
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
 		d.connected = true
-		if err := still(looked); err != nil {
+		until, err := still(looked)
+		if err != nil {
 			d.held = err
 			d.body.withhold()
 			d.stop()
+			return
 		}
+		d.body.allow(until)
 	}})
 	request, err := http.NewRequestWithContext(traced, http.MethodPost, url, d.body)
 	if err != nil {
@@ -101,6 +107,7 @@ func (d *delivery) request(ctx context.Context, url string, still command.Still)
 	}
 	request.ContentLength = int64(d.body.content.Len())
 	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Expect", "100-continue")
 	return request, nil
 }
 
@@ -111,8 +118,9 @@ var errWithheld = errors.New("the command is held back")
 type body struct {
 	content *bytes.Reader
 
-	mu              sync.Mutex
-	begun, withheld bool
+	mu                    sync.Mutex
+	begun, withheld, late bool
+	until                 time.Time // when it may begin at the latest
 }
 
 func newBody(content []byte) *body { return &body{content: bytes.NewReader(content)} }
@@ -121,6 +129,9 @@ func newBody(content []byte) *body { return &body{content: bytes.NewReader(conte
 func (b *body) Read(into []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if !b.begun && !b.withheld && time.Now().After(b.until) {
+		b.withheld, b.late = true, true
+	}
 	if b.withheld {
 		return 0, errWithheld
 	}
@@ -128,26 +139,35 @@ func (b *body) Read(into []byte) (int, error) {
 	return b.content.Read(into)
 }
 
+// allow says until when it may begin to go out.
+func (b *body) allow(until time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.until = until
+}
+
 // withhold makes sure that nothing more of it goes out, and tells whether anything did.
-func (b *body) withhold() (begun bool) {
+func (b *body) withhold() (begun, late bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.withheld = true
-	return b.begun
+	return b.begun, b.late
 }
 
 // explain tells an error before the command was written from one after.
 func (d *delivery) explain(ctx context.Context, target command.Target, err error) error {
-	begun := d.body.withhold()
+	begun, late := d.body.withhold()
 	switch {
 	case d.held != nil:
 		return d.held
+	case late: // decide again; the agent is awake now
+		return &command.NotSent{Expired: true, Cause: err}
 	case begun:
 		return err
 	case d.connected:
 		return &command.NotSent{
 			Reason: fault.AgentUnreachable, Cause: err,
-			Detail: fmt.Sprintf("the connection to agent %q at %s was lost before the command was written", target.Name, target.BaseURL),
+			Detail: fmt.Sprintf("agent %q at %s did not ask for the command before the time allowed ended or the connection did", target.Name, target.BaseURL),
 		}
 	case agenthttp.Refused(err):
 		return &command.NotSent{

@@ -58,7 +58,7 @@ func target(url string) command.Target {
 	return command.Target{Name: "BM-0042", Reported: "BM-0042", BaseURL: url, Verified: true}
 }
 
-func yes(context.Context) error { return nil }
+func yes(context.Context) (time.Time, error) { return time.Now().Add(patience), nil }
 
 func within(t testing.TB) context.Context {
 	t.Helper()
@@ -164,6 +164,7 @@ func dying(t testing.TB, requests *atomic.Int64) string {
 					if err != nil {
 						return
 					}
+					_, _ = io.WriteString(conn, "HTTP/1.1 100 Continue\r\n\r\n")
 					body, err := io.ReadAll(request.Body)
 					if err != nil {
 						return
@@ -273,7 +274,7 @@ func TestI1_NothingIsWrittenWhenItMayNotGoAnyMore(t *testing.T) {
 	})
 	transport := newTransport(t)
 	asked := 0
-	no := func(context.Context) error { asked++; return &command.NotSent{Expired: true} }
+	no := func(context.Context) (time.Time, error) { asked++; return time.Time{}, &command.NotSent{Expired: true} }
 	for range 20 {
 		_, err := transport.Send(within(t), target(server.URL), restart(), no)
 		if found := notSent(t, err); !found.Expired {
@@ -283,6 +284,64 @@ func TestI1_NothingIsWrittenWhenItMayNotGoAnyMore(t *testing.T) {
 	server.Close() // waits for what it is doing
 	if asked != 20 || hits.Load() != 0 {
 		t.Fatalf("asked %d times; the agent got %d commands", asked, hits.Load())
+	}
+}
+
+// An agent that stands still has a kernel that takes connections, and requests.
+func TestI5_AnAgentThatDoesNotAskForTheCommandIsNotSentIt(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	heads := make(chan *http.Request, 1)
+	rest := make(chan []byte, 1)
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		reader := bufio.NewReader(conn)
+		head, _ := http.ReadRequest(reader)
+		heads <- head
+		after, _ := io.ReadAll(reader) // until the gateway gives up
+		rest <- after
+	}()
+	t.Cleanup(func() { _ = listener.Close() })
+	ctx, cancel := context.WithCancel(t.Context())
+	answered := make(chan error, 1)
+	go func() {
+		_, err := newTransport(t).Send(ctx, target("http://"+listener.Addr().String()), restart(), yes)
+		answered <- err
+	}()
+	if head := <-heads; head.Header.Get("Expect") != "100-continue" {
+		t.Errorf("the head is %v", head.Header)
+	}
+	cancel() // its time is over
+	if found := notSent(t, <-answered); found.Reason != fault.AgentUnreachable || found.Unreachable {
+		t.Errorf("%+v", found)
+	}
+	if after := <-rest; len(after) != 0 {
+		t.Errorf("it was sent %q", after)
+	}
+}
+
+func TestI5_AnAgentThatAsksForTheCommandTooLateIsNotSentIt(t *testing.T) {
+	var got atomic.Int64
+	server := agent(t, func(w http.ResponseWriter, r *http.Request) {
+		if body, _ := io.ReadAll(r.Body); len(body) > 0 {
+			got.Add(1)
+		}
+		done(w, r)
+	})
+	soon := func(context.Context) (time.Time, error) { return time.Now(), nil }
+	_, err := newTransport(t).Send(within(t), target(server.URL), restart(), soon)
+	if found := notSent(t, err); !found.Expired {
+		t.Errorf("%+v", found)
+	}
+	server.Close() // waits for what it is doing
+	if got.Load() != 0 {
+		t.Error("it got the command")
 	}
 }
 
@@ -298,12 +357,12 @@ func TestStillIsAskedOnceThereIsAConnection(t *testing.T) {
 	t.Cleanup(server.Close)
 	transport := newTransport(t)
 	asked := 0
-	still := func(ctx context.Context) error {
+	still := func(ctx context.Context) (time.Time, error) {
 		asked++
 		for !accepted.Load() && ctx.Err() == nil { // the server notices a little later
 			time.Sleep(time.Millisecond)
 		}
-		return ctx.Err()
+		return time.Now().Add(patience), ctx.Err()
 	}
 	for range 2 { // on a new connection, and on a kept one
 		if _, err := transport.Send(within(t), target(server.URL), restart(), still); err != nil {
@@ -326,7 +385,8 @@ func TestI3_WhatWasWrittenIsInDoubt(t *testing.T) {
 		"answers too much":       func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, maxAnswerBytes+1)) },
 		"a proxy gave up on it":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGatewayTimeout) },
 		"the agent fell over it": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
-		"breaks off": func(w http.ResponseWriter, _ *http.Request) {
+		"breaks off": func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.ReadAll(r.Body)
 			w.Header().Set("Content-Length", "100")
 			_, _ = io.WriteString(w, "{")
 			panic(http.ErrAbortHandler)
