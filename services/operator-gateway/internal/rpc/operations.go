@@ -95,6 +95,7 @@ func (s *Operations) GetRoute(ctx context.Context, request *operatorv1.GetRouteR
 		Agent: facts.Name, Transport: transport(decision.Transport), Refusal: string(decision.Refusal), Detail: decision.Detail, Rule: decision.Rule,
 		BusHeartbeatAge: known.GetAgent().GetBusHeartbeatAge(), MaxHeartbeatAge: durationpb.New(policy.MaxHeartbeatAge),
 		HttpBaseUrl: facts.HTTPBaseURL, HttpVerification: known.GetAgent().GetHttpVerification(), MaxVerificationAge: durationpb.New(policy.MaxVerificationAge),
+		BusIngest: known.GetBusIngest(),
 	}
 	if known.GetAgent().GetOnServiceBus() {
 		response.CommandReceiver = known.GetAgent().GetCommandReceiver()
