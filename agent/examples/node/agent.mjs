@@ -10,6 +10,7 @@ const env = process.env;
 const connectionString = env.SERVICEBUS_CONNECTION_STRING;
 const name = env.AGENT_NAME ?? hostname();
 const heartbeatEvery = Number(env.AGENT_HEARTBEAT_SECONDS ?? 30) * 1000;
+const work = Number(env.AGENT_WORK_SECONDS ?? 0.05) * 1000; // ms that a restart takes, simulated
 const renewEvery = 15_000; // ms; at most half of the subscription's lock duration
 const startWithin = 2_500; // ms after its arrival; a message may have waited for all of its budget before, and the gateway grants 3 s
 const promptly = 500; // ms after it was asked for; a message that took longer may have waited on its way, and may be over
@@ -19,8 +20,8 @@ const version = "node-example/1";
 const bootId = randomUUID();
 const log = (what, more = {}) => console.error(JSON.stringify({ at: new Date(), what, ...more }));
 
-if (!connectionString || !(heartbeatEvery > 0)) {
-  console.error("SERVICEBUS_CONNECTION_STRING is required; AGENT_HEARTBEAT_SECONDS is a positive number");
+if (!connectionString || !(heartbeatEvery > 0) || !(work >= 0)) {
+  console.error("SERVICEBUS_CONNECTION_STRING is required; AGENT_HEARTBEAT_SECONDS is a positive number, and AGENT_WORK_SECONDS one or 0");
   process.exit(2);
 }
 const journal = new Journal(env.AGENT_JOURNAL ?? "journal.jsonl");
@@ -55,7 +56,7 @@ const operations = {
       const found = services.find((s) => folded(s.name) === folded(service));
       if (!found) return { outcome: "OUTCOME_NOT_FOUND", message: `there is no service "${service}"` };
       const before = found.status === "SERVICE_STATUS_RUNNING" ? "running" : "stopped";
-      await pause(50);
+      await pause(work);
       Object.assign(found, { status: "SERVICE_STATUS_RUNNING", pid: 1000 + Math.floor(Math.random() * 9000) });
       return { outcome: "OUTCOME_SUCCEEDED", changes: { changes: [{ subject: `service ${found.name}`, before, after: "restarted, running" }] } };
     },
@@ -276,7 +277,9 @@ function start(message, answer) {
 
 for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => stopping.abort());
 log("started", { name, bootId });
-await Promise.all([heartbeats(), commands()]);
+const told = new Promise((resolve) => stopping.signal.addEventListener("abort", resolve, { once: true }));
+// A call of the SDK under way can outlast its connection by most of a minute; nothing is started any more.
+await Promise.race([Promise.all([heartbeats(), commands()]), told.then(() => pause(grace, null, { ref: false }))]);
 await Promise.race([Promise.all(running), pause(grace, null, { ref: false })]);
 await Promise.race([client.close(), pause(3_000, null, { ref: false })]);
 log("stopped");
