@@ -51,6 +51,7 @@ var metrics = map[string][]string{
 	"commandcenter_registry_evictions_frozen":            {},
 	"commandcenter_registry_partitions_total":            {"result"},
 	"commandcenter_registry_cloud_look_failures_total":   {},
+	"commandcenter_check_passed":                         {"service", "check"},
 	"commandcenter_grpc_server_duration_seconds":         {"method", "code", "le"},
 	"commandcenter_gateway_commands_total":               {"operation", "transport", "outcome"},
 	"commandcenter_gateway_commands_in_flight":           {},

@@ -28,6 +28,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblAffinityGroup TO commandcenter_re
 GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblPartitionEvent TO commandcenter_registry;
 GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblCloudState TO commandcenter_registry;
 GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblRegistryClock TO commandcenter_registry;
+GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblRegistryProbe TO commandcenter_registry;
 GRANT SELECT ON dbo.registry_schema_version TO commandcenter_registry;
 
 -- Availability in mode observe: it reads the servers and the offline log, and writes its own tables.
@@ -41,6 +42,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblMaintenanceSwitch TO commandcente
 GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblMaintenanceWindow TO commandcenter_availability;
 GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblMaintenanceKey TO commandcenter_availability;
 GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblAvailabilityServerName TO commandcenter_availability;
+GRANT SELECT, INSERT, UPDATE, DELETE ON dbo.TblAvailabilityProbe TO commandcenter_availability;
 GRANT SELECT ON dbo.availability_schema_version TO commandcenter_availability;
 
 -- What mode own needs besides.

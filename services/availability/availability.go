@@ -3,11 +3,10 @@
 package availability
 
 import (
-	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
+	"github.com/commandcenter/fleet/services/availability/internal/rpc"
 	"github.com/commandcenter/fleet/services/availability/internal/store"
 	"github.com/commandcenter/fleet/services/availability/internal/verdict"
 	"github.com/commandcenter/fleet/services/internal/agenthttp"
@@ -15,6 +14,7 @@ import (
 	"github.com/commandcenter/fleet/services/internal/config"
 	"github.com/commandcenter/fleet/services/internal/grpcclient"
 	"github.com/commandcenter/fleet/services/internal/grpcserver"
+	"github.com/commandcenter/fleet/services/internal/loopback"
 	"github.com/commandcenter/fleet/services/internal/sqldb"
 	"github.com/commandcenter/fleet/services/internal/telemetry"
 )
@@ -28,11 +28,12 @@ const (
 
 // Config is all that can be set.
 type Config struct {
-	GRPC     grpcserver.ListenConfig `config:"grpc"`
-	Admin    telemetry.AdminConfig   `config:"admin"`
-	Log      telemetry.LogConfig     `config:"log"`
-	Database DatabaseConfig          `config:"database"`
-	Registry grpcclient.Config       `config:"registry"`
+	GRPC  grpcserver.ListenConfig `config:"grpc"`
+	Admin telemetry.AdminConfig   `config:"admin"`
+	Log   telemetry.LogConfig     `config:"log"`
+	// Database is where the data is: the registry's database.
+	Database sqldb.Config      `config:"database"`
+	Registry grpcclient.Config `config:"registry"`
 	// HTTP is how agents are probed; it should be as the gateway has it.
 	HTTP agenthttp.ClientConfig `config:"http"`
 	// Mode is off, observe or own. Going live beside another writer of Online is: observe, compare, switch the other off, own.
@@ -53,16 +54,6 @@ type Config struct {
 
 	Logger *slog.Logger    `config:"-"`
 	Ready  func(Endpoints) `config:"-"` // called once when serving, with the bound addresses
-}
-
-// DatabaseConfig says where the data is: the registry's database. Exactly one of URL and URLFile is set.
-type DatabaseConfig struct {
-	// URL is sqlite:<path>, or sqlserver://… where it holds no secret.
-	URL config.Secret `config:"url"`
-	// URLFile holds the URL.
-	URLFile string `config:"urlFile"`
-	// Migrate brings the schema up at the start; only for SQLite, which one machine uses.
-	Migrate bool `config:"migrate"`
 }
 
 // ProbeConfig bounds HTTP probes.
@@ -97,12 +88,12 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	var problems config.Problems
 	problems.AddError(c.GRPC.Validate("grpc"))
-	_, err := authn.ForFile("grpc.tokenFile", c.GRPC.TokenFile, slog.New(slog.DiscardHandler))
-	problems.AddError(err)
+	problems.AddError(authn.CheckFile("grpc.tokenFile", c.GRPC.TokenFile, rpc.Policy()))
 	problems.AddError(c.Admin.Validate("admin"))
+	problems.AddError(loopback.Distinct(map[string]string{"grpc.listen": c.GRPC.Listen, "admin.listen": c.Admin.Listen}))
 	problems.AddError(c.Registry.Validate("registry"))
 	problems.AddError(c.HTTP.Validate("http"))
-	problems.AddError(c.Database.validate())
+	problems.AddError(c.Database.Validate(store.Migrations().Command))
 	if c.Mode != ModeOff && c.Mode != ModeObserve && c.Mode != ModeOwn {
 		problems.Add("mode", "must be %s, %s or %s, is %q", ModeOff, ModeObserve, ModeOwn, c.Mode)
 	}
@@ -136,48 +127,4 @@ func (c Config) validateTimes(problems *config.Problems) {
 
 func (c Config) limits() verdict.Limits {
 	return verdict.Limits{MaxAge: c.MaxHeartbeatAge, HeartbeatInterval: c.HeartbeatInterval, SweepInterval: c.SweepInterval}
-}
-
-func (c DatabaseConfig) validate() error {
-	url, err := c.url()
-	if err != nil {
-		return err
-	}
-	if err := sqldb.CheckURL(url.Reveal()); err != nil {
-		return fmt.Errorf("%s: %w", c.key(), err)
-	}
-	if c.Migrate && !strings.HasPrefix(url.Reveal(), "sqlite:") {
-		return fmt.Errorf("database.migrate: is for SQLite only, since several replicas share a SQL Server: run `availability migrate` before a rollout")
-	}
-	return nil
-}
-
-func (c DatabaseConfig) url() (config.Secret, error) {
-	switch {
-	case (c.URL == "") == (c.URLFile == ""):
-		return "", fmt.Errorf("database: exactly one of url and urlFile must be set")
-	case c.URLFile != "":
-		return config.ReadSecretFile("database.urlFile", c.URLFile)
-	}
-	return c.URL, nil
-}
-
-// key names the setting that says which database it is.
-func (c DatabaseConfig) key() string {
-	if c.URLFile != "" {
-		return "database.urlFile"
-	}
-	return "database.url"
-}
-
-func (c DatabaseConfig) open() (*store.Store, error) {
-	url, err := c.url()
-	if err != nil {
-		return nil, err
-	}
-	opened, err := store.Open(url.Reveal())
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.key(), err)
-	}
-	return opened, nil
 }

@@ -108,13 +108,15 @@ func TestI17_BadSettingsNameTheirKey(t *testing.T) {
 		edit func(*Config)
 		says string
 	}{
-		"grpc.listen":       {func(c *Config) { c.GRPC.Listen = ":7430" }, "tokenFile"},
-		"admin.listen":      {func(c *Config) { c.Admin.Listen = "0.0.0.0:7431" }, "loopback"},
-		"registry.target":   {func(c *Config) { c.Registry.Target = "" }, "host:port"},
-		"http.tokenFile":    {func(c *Config) { c.HTTP.TokenFile = "/nonexistent" }, "/nonexistent"},
-		"database":          {func(c *Config) { c.Database.URL = "" }, "exactly one"},
-		"database.url":      {func(c *Config) { c.Database.URL = "mysql:x" }, "sqlite:"},
-		"database.migrate":  {func(c *Config) { c.Database.URL, c.Database.Migrate = "sqlserver://h?database=d&encrypt=true", true }, "availability migrate"},
+		"grpc.listen":     {func(c *Config) { c.GRPC.Listen = ":7430" }, "tokenFile"},
+		"admin.listen":    {func(c *Config) { c.Admin.Listen = "0.0.0.0:7431" }, "loopback"},
+		"registry.target": {func(c *Config) { c.Registry.Target = "" }, "host:port"},
+		"http.tokenFile":  {func(c *Config) { c.HTTP.TokenFile = "/nonexistent" }, "/nonexistent"},
+		"database":        {func(c *Config) { c.Database.URL = "" }, "exactly one"},
+		"database.url":    {func(c *Config) { c.Database.URL = "mysql:x" }, "sqlite:"},
+		"database.migrate": {func(c *Config) {
+			c.Database.URL, c.Database.Migrate = "sqlserver://u:p@h?database=d&encrypt=true", true
+		}, "availability migrate"},
 		"mode":              {func(c *Config) { c.Mode = "owner" }, "off, observe or own"},
 		"replica":           {func(c *Config) { c.Replica = strings.Repeat("x", 129) }, "128"},
 		"sweepInterval":     {func(c *Config) { c.SweepInterval = time.Hour }, "5m"},
@@ -176,7 +178,7 @@ func TestI9_OwningNeedsALogThatTakesRows(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	owning.Ready = func(Endpoints) { stop() } // or it would serve for ever
-	if err := Run(ctx, owning); err == nil || !strings.Contains(err.Error(), "TblServerOfflineLog.cause") {
+	if err := Run(ctx, owning); err == nil || !strings.Contains(err.Error(), "TblServerOfflineLog.Cause") {
 		t.Errorf("owning: %v", err)
 	}
 }

@@ -22,40 +22,43 @@ import (
 	"github.com/commandcenter/fleet/services/internal/grpcclient"
 	"github.com/commandcenter/fleet/services/internal/grpcserver"
 	"github.com/commandcenter/fleet/services/internal/lifecycle"
+	"github.com/commandcenter/fleet/services/internal/sqldb"
 	"github.com/commandcenter/fleet/services/internal/telemetry"
 )
 
-// stopGrace is how long a part may take to stop.
-const stopGrace = 20 * time.Second
+const (
+	// stopGrace is how long the service may take to stop. The parts of it, one by one, take less.
+	stopGrace = 9 * time.Second
+	// drainGrace is how long calls under way may go on at the stop, and leaveGrace how long the job may take to give its lease back.
+	drainGrace, leaveGrace = 3 * time.Second, 2 * time.Second
+	// partGrace is how long any other part may take to stop. What it does then is a read, or a transaction that is whole or not at all.
+	partGrace = time.Second
+)
 
-// Migrate brings the database's schema up to what this binary needs.
+// Migrate brings the database's schema up to what this binary needs. It waits for a database that does not answer until the context ends.
 func Migrate(ctx context.Context, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	opened, err := cfg.Database.open()
+	db, err := cfg.Database.Open(store.Statements())
 	if err != nil {
 		return err
 	}
+	opened := store.New(db)
 	defer opened.Close()
-	before, after, err := opened.Migrate(ctx)
-	if err != nil {
-		return fmt.Errorf("%s: migrate: %w", cfg.Database.key(), err)
-	}
-	cfg.Logger.Info("schema migrated", "before", before, "after", after)
-	return cfg.check(ctx, opened)
+	err = sqldb.Await(ctx, cfg.Logger, func(error) {}, func(ctx context.Context) error {
+		before, after, err := opened.Migrate(ctx)
+		if err != nil {
+			return fmt.Errorf("migrate: %w", err)
+		}
+		cfg.Logger.Info("schema migrated", "before", before, "after", after)
+		return opened.Check(ctx, cfg.Mode == ModeOwn)
+	})
+	return cfg.Database.Named(err)
 }
 
-// check refuses a database that does not fit, or that the mode needs more rights in.
-func (c Config) check(ctx context.Context, opened *store.Store) error {
-	if err := opened.Check(ctx, c.Mode == ModeOwn); err != nil {
-		return fmt.Errorf("%s: %w", c.Database.key(), err)
-	}
-	return nil
-}
-
-// Run serves, and competes for the job, until the context ends. It refuses a database whose schema, legacy tables or rights do not
-// fit.
+// Run serves, and competes for the job, until the context ends. It waits for a database that does not answer, and refuses one whose
+// schema, legacy tables or rights do not fit. The admin listener is there all the while.
 func Run(ctx context.Context, cfg Config) error {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -63,37 +66,67 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	opened, err := cfg.Database.open()
+	db, err := cfg.Database.Open(store.Statements())
 	if err != nil {
 		return err
 	}
+	opened := store.New(db)
 	defer opened.Close()
-	if cfg.Database.Migrate {
-		if _, _, err := opened.Migrate(ctx); err != nil {
-			return fmt.Errorf("%s: database.migrate: %w", cfg.Database.key(), err)
-		}
-	}
-	if err := cfg.check(ctx, opened); err != nil {
+	metrics := telemetry.NewMetrics()
+	readiness := telemetry.NewReadiness("availability", metrics)
+	admin, err := telemetry.NewAdmin(cfg.Admin, metrics, readiness)
+	if err != nil {
 		return err
 	}
-	conn, err := grpcclient.Dial(cfg.Registry)
+	cfg.Logger.Info("starting", "admin", admin.Addr())
+	run := func(ctx context.Context) error {
+		err := sqldb.Await(ctx, cfg.Logger, readiness.Waiting, func(ctx context.Context) error { return cfg.prepare(ctx, opened) })
+		if err != nil {
+			return cfg.Database.Named(err)
+		}
+		return cfg.run(ctx, base{db: db, store: opened, metrics: metrics, readiness: readiness, admin: admin.Addr()})
+	}
+	return lifecycle.Run(ctx, cfg.Logger, stopGrace, lifecycle.Part{Name: "admin", Run: admin.Run}, lifecycle.Part{Run: run})
+}
+
+// prepare makes sure that the database fits. The mode own needs more rights in it.
+func (c Config) prepare(ctx context.Context, opened *store.Store) error {
+	if c.Database.Migrate {
+		if _, _, err := opened.Migrate(ctx); err != nil {
+			return fmt.Errorf("database.migrate: %w", err)
+		}
+	}
+	return opened.Check(ctx, c.Mode == ModeOwn)
+}
+
+// base is what there is before the service serves.
+type base struct {
+	db        *sqldb.DB
+	store     *store.Store
+	metrics   *prometheus.Registry
+	readiness *telemetry.Readiness
+	admin     string
+}
+
+// run serves with a database that fits.
+func (c Config) run(ctx context.Context, base base) error {
+	conn, err := grpcclient.Dial(c.Registry)
 	if err != nil {
 		return fmt.Errorf("registry: %w", err)
 	}
 	defer conn.Close()
-	metrics := telemetry.NewMetrics()
-	prober, err := cfg.prober(metrics)
+	prober, err := c.prober(base.metrics)
 	if err != nil {
 		return err
 	}
 	defer prober.Client.CloseIdleConnections()
 	defer prober.Anonymous.CloseIdleConnections()
 	job := &sweep.Job{
-		Store: opened, Registry: registryv1.NewAgentRegistryClient(conn), Prober: prober, Limits: cfg.limits(), LeaseDuration: cfg.LeaseDuration,
-		Own: cfg.Mode == ModeOwn, Holder: strings.TrimPrefix(cfg.Replica+"/"+uuid.NewString()[:8], "/"), // a restarted process is another holder
-		Metrics: sweep.NewMetrics(metrics), Logger: cfg.Logger,
+		Store: base.store, Registry: registryv1.NewAgentRegistryClient(conn), Prober: prober, Limits: c.limits(), LeaseDuration: c.LeaseDuration,
+		Own: c.Mode == ModeOwn, Holder: strings.TrimPrefix(c.Replica+"/"+uuid.NewString()[:8], "/"), // a restarted process is another holder
+		Metrics: sweep.NewMetrics(base.metrics), Logger: c.Logger,
 	}
-	return serve(ctx, cfg, opened, job, metrics)
+	return c.serve(ctx, base, job)
 }
 
 // prober pings agents as the gateway does.
@@ -117,43 +150,50 @@ func (c Config) prober(metrics prometheus.Registerer) (*probe.Prober, error) {
 	}, nil
 }
 
-func serve(ctx context.Context, cfg Config, opened *store.Store, job *sweep.Job, metrics *prometheus.Registry) error {
-	tokens, err := authn.ForFile("grpc.tokenFile", cfg.GRPC.TokenFile, cfg.Logger)
+func (c Config) serve(ctx context.Context, base base, job *sweep.Job) error {
+	tokens, err := authn.ForFile("grpc.tokenFile", c.GRPC.TokenFile, c.Logger)
 	if err != nil {
 		return err
 	}
 	server, err := grpcserver.New(grpcserver.Options{
-		Config: cfg.GRPC, Tokens: tokens, Policy: rpc.Policy(), Logger: cfg.Logger, Metrics: metrics, Reflection: cfg.Reflection,
-		Deadlines: rpc.Deadlines(),
+		Config: c.GRPC, Tokens: tokens, Policy: rpc.Policy(), Logger: c.Logger, Metrics: base.metrics, Reflection: c.Reflection,
+		Deadlines: rpc.Deadlines(), DrainGrace: drainGrace,
 	})
 	if err != nil {
 		return err
 	}
-	showMode(metrics, cfg.Mode)
-	service := rpc.New(opened, modes[cfg.Mode], cfg.Logger, metrics)
+	defer server.Close()
+	health := sqldb.NewHealth(base.db, sqldb.HealthOptions{Logger: c.Logger, Serving: serving(server)})
+	showMode(base.metrics, c.Mode)
+	service := rpc.New(base.store, modes[c.Mode], health.Writes, c.Logger, base.metrics)
 	availabilityv1.RegisterAvailabilityServer(server.GRPC(), service)
-	health := &health{store: opened, server: server, logger: cfg.Logger}
-	health.look(ctx)
-	admin, err := telemetry.NewAdmin(cfg.Admin, metrics, health.ready)
-	if err != nil {
-		return err
+	health.Look(ctx)
+	base.readiness.Serve(health.Checks()...)
+	if c.Ready != nil {
+		c.Ready(Endpoints{GRPC: server.Addr(), Admin: base.admin})
 	}
-	if cfg.Ready != nil {
-		cfg.Ready(Endpoints{GRPC: server.Addr(), Admin: admin.Addr()})
-	}
-	cfg.Logger.Info("serving", "grpc", server.Addr(), "admin", admin.Addr(), "mode", cfg.Mode, "holder", job.Holder)
+	c.Logger.Info("serving", "grpc", server.Addr(), "admin", base.admin, "mode", c.Mode, "holder", job.Holder)
 	parts := []lifecycle.Part{
-		{Name: "admin", Run: admin.Run},
 		{Name: "tokens", Run: tokens.Run},
-		{Name: "health", Run: health.run},
-		{Name: "clock", Run: dbclock.NewWatch(func(ctx context.Context) (time.Duration, error) { return opened.LookAtClock(ctx, cfg.LeaseDuration) }, metrics, cfg.Logger).Run},
-		{Name: "grpc", Run: server.Run},
+		{Name: "health", Run: health.Run},
+		{Name: "clock", Run: dbclock.NewWatch(func(ctx context.Context) (time.Duration, error) { return base.store.LookAtClock(ctx, c.LeaseDuration) }, base.metrics, c.Logger).Run},
+		{Name: "grpc", Run: server.Run, Grace: drainGrace + partGrace},
 		{Name: "watches", Run: service.Run}, // it stops first: the gRPC server waits for them
 	}
-	if cfg.Mode != ModeOff {
-		parts = append(parts, lifecycle.Part{Name: "job", Run: job.Run})
+	if c.Mode != ModeOff {
+		parts = append(parts, lifecycle.Part{Name: "job", Run: job.Run, Grace: leaveGrace})
 	}
-	return lifecycle.Run(ctx, cfg.Logger, stopGrace, parts...)
+	return lifecycle.Run(ctx, c.Logger, partGrace, parts...)
+}
+
+// serving answers health checks by whether the database can be read. A path that is frozen or braked, or a registry that does not
+// answer, is no reason to stop serving what is known.
+func serving(server *grpcserver.Server) func(bool) {
+	return func(reads bool) {
+		for _, service := range []string{"", availabilityv1.Availability_ServiceDesc.ServiceName} {
+			server.SetServing(service, reads)
+		}
+	}
 }
 
 var modes = map[string]availabilityv1.Mode{

@@ -16,9 +16,11 @@ import (
 	"github.com/commandcenter/fleet/services/internal/authn"
 	"github.com/commandcenter/fleet/services/internal/grpcserver"
 	"github.com/commandcenter/fleet/services/internal/lifecycle"
+	"github.com/commandcenter/fleet/services/internal/telemetry"
 )
 
-// IngressHealthService is the name under which health checks ask whether the control server takes agents.
+// IngressHealthService is the name under which health checks ask for the control server: on the agents' listener whether agents should
+// come to it, on the service's own listener whether the agents' listener does its work, which is readiness.
 const IngressHealthService = "commandcenter.heartbeat.ingress"
 
 const (
@@ -153,26 +155,39 @@ func (s *controlServer) addresses() (grpcAddr, restAddr string) {
 	return s.listener.Addr(), restAddr
 }
 
-// show answers health checks, on the agents' listener and on our own.
+// show answers health checks: on the agents' listener whether agents should come, on our own whether that listener does its work.
 func (s *controlServer) show(health *health) {
 	takes := s.service.TakesAgents()
 	s.listener.SetServing("", takes)
 	s.listener.SetServing(IngressHealthService, takes)
-	health.server.SetServing(IngressHealthService, takes)
 	health.show()
 }
 
-// ready tells why the control server does not do its work. Being in maintenance, as operators want it, is no reason.
+// ready returns why the agents' listener does not do its work. Agents are served without the registry too: they are told to come again.
+// Being in maintenance, as operators want it, is no reason.
 func (s *controlServer) ready() error {
-	switch s.membership.Standing() {
-	case ingress.Joining:
-		return errors.New("the cloud of control servers did not answer yet")
-	case ingress.Refused:
+	if s.membership.Standing() == ingress.Refused {
 		return errors.New("the cloud of control servers refuses this one; the log says why")
-	case ingress.Maintenance:
+	}
+	return s.evidence.Reached()
+}
+
+// checks are what only /readyz?verbose shows.
+func (s *controlServer) checks() []telemetry.Check {
+	if s == nil {
 		return nil
 	}
-	return s.evidence.Listening()
+	return []telemetry.Check{{Name: "cloud of control servers", Informs: true, Problem: func() error {
+		if s.membership.Standing() == ingress.Joining {
+			return errors.New("the cloud of control servers did not answer yet")
+		}
+		return nil
+	}}, {Name: "direct heartbeats", Informs: true, Problem: func() error {
+		if s.membership.Standing() == ingress.Maintenance {
+			return nil
+		}
+		return s.evidence.Listening()
+	}}}
 }
 
 // close ends what will not run; what ran has ended.

@@ -352,6 +352,10 @@ func TestI17_IngressConfigurationErrorsNameTheKey(t *testing.T) {
 		{"ingress.grpc.tls", func(c *heartbeat.IngressConfig) { c.GRPC.TLS.KeyFile = "" }},
 		{"ingress.advertisedGrpc", func(c *heartbeat.IngressConfig) { c.AdvertisedGRPC = "" }},
 		{"ingress.advertisedGrpc", func(c *heartbeat.IngressConfig) { c.AdvertisedGRPC = "https://cs-1" }},
+		{"ingress.advertisedGrpc", func(c *heartbeat.IngressConfig) { c.AdvertisedGRPC = "0.0.0.0:7422" }},
+		{"ingress.advertisedGrpc", func(c *heartbeat.IngressConfig) { c.AdvertisedGRPC = "cs-1:0" }},
+		{"ingress.advertisedRest", func(c *heartbeat.IngressConfig) { c.AdvertisedREST = "https://[::]:7423" }},
+		{"ingress.rest.listen", func(c *heartbeat.IngressConfig) { c.REST.Listen = c.GRPC.Listen }},
 		{"ingress.advertisedRest", func(c *heartbeat.IngressConfig) { c.AdvertisedREST = "" }},
 		{"ingress.advertisedRest", func(c *heartbeat.IngressConfig) { c.AdvertisedREST = "cs-1:7423" }},
 		{"ingress.advertisedRest", func(c *heartbeat.IngressConfig) { c.REST.Listen = "" }},
@@ -367,8 +371,27 @@ func TestI17_IngressConfigurationErrorsNameTheKey(t *testing.T) {
 		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), row.key+":") {
 			t.Errorf("%s: %v", row.key, err)
 		}
-		cfg.Ingress.Name = ""
-		check(t, cfg.Validate()) // what is off needs nothing
+	}
+	// Without a name there is no control server: then nothing of it may be set, or it would do nothing without a word.
+	cfg := heartbeat.DefaultConfig()
+	cfg.Bus = good().Bus
+	check(t, cfg.Validate())
+	for key, change := range map[string]func(*heartbeat.IngressConfig){
+		"ingress.grpc":              func(c *heartbeat.IngressConfig) { c.GRPC.Listen = "0.0.0.0:7422" },
+		"ingress.rest":              func(c *heartbeat.IngressConfig) { c.REST.TLS.CertFile = cert },
+		"ingress.advertisedGrpc":    func(c *heartbeat.IngressConfig) { c.AdvertisedGRPC = "cs-1:7422" },
+		"ingress.advertisedRest":    func(c *heartbeat.IngressConfig) { c.AdvertisedREST = "https://cs-1:7423" },
+		"ingress.enrolmentKeyFile":  func(c *heartbeat.IngressConfig) { c.EnrolmentKeyFile = keyFile },
+		"ingress.connectsPerSecond": func(c *heartbeat.IngressConfig) { c.ConnectsPerSecond = 1 },
+		"ingress.heartbeatInterval": func(c *heartbeat.IngressConfig) { c.HeartbeatInterval = time.Second },
+		"ingress.drainTimeout":      func(c *heartbeat.IngressConfig) { c.DrainTimeout = time.Second },
+		"ingress.protocolMin":       func(c *heartbeat.IngressConfig) { c.ProtocolMax = 2 },
+	} {
+		unnamed := cfg
+		change(&unnamed.Ingress)
+		if err := unnamed.Validate(); err == nil || !strings.Contains(err.Error(), key+": is set, and ingress.name is not") {
+			t.Errorf("%s without a name: %v", key, err)
+		}
 	}
 }
 

@@ -232,16 +232,22 @@ func (r *replica) end(t testing.TB) {
 	}
 }
 
-// ready asks /readyz.
+// ready reports whether all works that /readyz?verbose tells of, also what readiness does not depend on.
 func (r *replica) ready() (bool, string) {
-	response, err := http.Get("http://" + r.at.Admin + "/readyz")
+	status, text := r.readyz()
+	return status == http.StatusOK && !strings.Contains(text, "[-]"), text
+}
+
+// readyz asks /readyz?verbose.
+func (r *replica) readyz() (status int, text string) {
+	response, err := http.Get("http://" + r.at.Admin + "/readyz?verbose")
 	if err != nil {
-		return false, err.Error()
+		return 0, err.Error()
 	}
 	defer response.Body.Close()
 	defer http.DefaultClient.CloseIdleConnections()
-	text, _ := io.ReadAll(response.Body)
-	return response.StatusCode == http.StatusOK, string(text)
+	body, _ := io.ReadAll(response.Body)
+	return response.StatusCode, string(body)
 }
 
 // bus is the SDK as agents use it.

@@ -22,11 +22,13 @@ import (
 	"github.com/commandcenter/fleet/services/internal/grpcclient"
 	"github.com/commandcenter/fleet/services/internal/grpcserver"
 	"github.com/commandcenter/fleet/services/internal/lifecycle"
+	"github.com/commandcenter/fleet/services/internal/loopback"
 	"github.com/commandcenter/fleet/services/internal/servicebus"
 	"github.com/commandcenter/fleet/services/internal/telemetry"
 )
 
-// HealthService is the name under which health checks ask for the ingest.
+// HealthService is the name under which health checks ask for the ingest from the bus. It serves while canaries come back and the registry
+// answers; it is not readiness.
 const HealthService = "commandcenter.heartbeat"
 
 // Config is all that can be set.
@@ -96,75 +98,93 @@ func (c Config) Validate() error {
 		problems.Add("ingest.holdTimeout", "must be 1s to 5m, is %s", c.Ingest.HoldTimeout)
 	}
 	c.Ingress.validate(&problems)
+	listens := map[string]string{"grpc.listen": c.GRPC.Listen, "admin.listen": c.Admin.Listen}
+	if c.Ingress.enabled() {
+		listens["ingress.grpc.listen"], listens["ingress.rest.listen"] = c.Ingress.GRPC.Listen, c.Ingress.REST.Listen
+	}
+	problems.AddError(loopback.Distinct(listens))
 	return problems.Err()
 }
 
 // stopGrace is how long a part may take to stop: a batch under way is recorded and settled first, agents are told to go.
 const stopGrace = 25 * time.Second
 
-// Run consumes until the context ends.
+// wholeGrace is how long all parts may take to stop, one by one: see the comment on terminationGracePeriodSeconds in
+// deploy/kubernetes/base/heartbeat.yaml.
+const wholeGrace = 2 * time.Minute
+
+// Run consumes until the context ends. The admin listener is there first, and neither bus nor registry is waited for.
 func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	conn, err := grpcclient.Dial(cfg.Registry)
+	metrics := telemetry.NewMetrics()
+	readiness := telemetry.NewReadiness("heartbeat", metrics)
+	admin, err := telemetry.NewAdmin(cfg.Admin, metrics, readiness)
+	if err != nil {
+		return err
+	}
+	cfg.Logger.Info("starting", "admin", admin.Addr())
+	run := func(ctx context.Context) error { return cfg.run(ctx, metrics, readiness, admin.Addr()) }
+	return lifecycle.Run(ctx, cfg.Logger, stopGrace,
+		lifecycle.Part{Name: "admin", Run: admin.Run}, lifecycle.Part{Run: run, Grace: wholeGrace})
+}
+
+// run consumes, beside the admin listener.
+func (c Config) run(ctx context.Context, metrics *prometheus.Registry, readiness *telemetry.Readiness, admin string) error {
+	conn, err := grpcclient.Dial(c.Registry)
 	if err != nil {
 		return fmt.Errorf("registry: %w", err)
 	}
 	defer conn.Close()
-	bus, err := servicebus.Dial(cfg.Bus, servicebus.DialOptions{})
+	bus, err := servicebus.Dial(c.Bus, servicebus.DialOptions{})
 	if err != nil {
 		return err
 	}
-	defer closeBus(bus, cfg.Logger)
-	if err := checkBus(ctx, bus, cfg); err != nil {
-		return err
-	}
-	metrics := telemetry.NewMetrics()
-	tokens, err := authn.ForFile("grpc.tokenFile", cfg.GRPC.TokenFile, cfg.Logger)
+	defer closeBus(bus, c.Logger)
+	tokens, err := authn.ForFile("grpc.tokenFile", c.GRPC.TokenFile, c.Logger)
 	if err != nil {
 		return err
 	}
-	server, err := grpcserver.New(grpcserver.Options{Config: cfg.GRPC, Tokens: tokens, Policy: authn.Policy{}, Logger: cfg.Logger, Metrics: faced(metrics, "grpc")})
+	server, err := grpcserver.New(grpcserver.Options{Config: c.GRPC, Tokens: tokens, Policy: authn.Policy{}, Logger: c.Logger, Metrics: faced(metrics, "grpc")})
 	if err != nil {
 		return err
 	}
 	defer server.Close()
-	consumer := bus.NewConsumer(cfg.Bus.Topics.State, cfg.Bus.Subscriptions.State, cfg.Logger)
-	consumer.Credit = cfg.Ingest.Credit
-	defer closeConsumer(consumer, cfg.Logger)
+	consumer := bus.NewConsumer(c.Bus.Topics.State, c.Bus.Subscriptions.State, c.Logger)
+	consumer.Credit = c.Ingest.Credit
+	defer closeConsumer(consumer, c.Logger)
 	health, skews := &health{server: server, evidence: ingest.NewEvidence(consumer.Clock())}, skew.NewMetrics(metrics)
-	control, err := newControlServer(ctx, cfg, conn, metrics, skews, health)
+	control, err := newControlServer(ctx, c, conn, metrics, skews, health)
 	if err != nil {
 		return err
 	}
 	defer control.close()
-	health.show()
-	admin, err := telemetry.NewAdmin(cfg.Admin, metrics, health.ready)
-	if err != nil {
-		return err
-	}
-	prover, loop, err := newIngest(cfg, bus, consumer, registry{registryv1.NewAgentRegistryClient(conn)}, health, metrics)
+	prover, loop, err := newIngest(c, bus, consumer, registry{registryv1.NewAgentRegistryClient(conn)}, health, metrics)
 	if err != nil {
 		return err
 	}
 	prover.Skews = skews
-	if cfg.Ready != nil {
+	health.show()
+	readiness.Serve(append(health.checks(), control.checks()...)...)
+	if c.Ready != nil {
 		grpcAddr, restAddr := control.addresses()
-		cfg.Ready(Endpoints{GRPC: server.Addr(), Admin: admin.Addr(), IngressGRPC: grpcAddr, IngressREST: restAddr})
+		c.Ready(Endpoints{GRPC: server.Addr(), Admin: admin, IngressGRPC: grpcAddr, IngressREST: restAddr})
 	}
-	cfg.Logger.Info("consuming", "topic", cfg.Bus.Topics.State, "subscription", cfg.Bus.Subscriptions.State, "consumer", health.evidence.Consumer)
+	c.Logger.Info("consuming", "topic", c.Bus.Topics.State, "subscription", c.Bus.Subscriptions.State, "consumer", health.evidence.Consumer)
 	// They stop from the last to the first: not serving, then the control server, then the ingest with all it holds, then what it needs.
-	return lifecycle.Run(ctx, cfg.Logger, stopGrace, slices.Concat(
+	return lifecycle.Run(ctx, c.Logger, stopGrace, slices.Concat(
 		[]lifecycle.Part{
-			{Name: "admin", Run: admin.Run},
 			{Name: "tokens", Run: tokens.Run},
 			{Name: "grpc", Run: server.Run},
 			{Name: "prover", Run: prover.Run},
 			{Name: "ingest", Run: loop.Run},
 		},
 		control.parts(),
-		[]lifecycle.Part{{Name: "health", Run: health.untilDrain}},
+		[]lifecycle.Part{
+			{Run: func(ctx context.Context) error { return checkBus(ctx, bus, c) }},
+			{Name: "health", Run: health.untilDrain},
+		},
 	)...)
 }
 
@@ -191,18 +211,22 @@ func newIngest(cfg Config, bus *servicebus.Client, consumer *servicebus.Consumer
 	return prover, loop, nil
 }
 
-// checkBus opens the links once. A missing right or entity ends the start and is named; a bus that can't be reached is waited for.
+// checkBus opens the links once, beside all else, and then waits for the context. A missing right or entity is an error that names it,
+// and ends the service; a bus that cannot be reached is waited for.
 func checkBus(ctx context.Context, bus *servicebus.Client, cfg Config) error {
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	bounded, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	err := errors.Join(bus.CheckListen(ctx, cfg.Bus.Topics.State, cfg.Bus.Subscriptions.State), bus.CheckSend(ctx, cfg.Bus.Topics.State))
+	err := lifecycle.Leave(ctx, func() error {
+		return errors.Join(bus.CheckListen(bounded, cfg.Bus.Topics.State, cfg.Bus.Subscriptions.State), bus.CheckSend(bounded, cfg.Bus.Topics.State))
+	})
 	var access *servicebus.AccessError
-	if errors.As(err, &access) {
+	if errors.As(err, &access) && ctx.Err() == nil {
 		return err
 	}
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		cfg.Logger.Warn("the bus cannot be reached yet; it is tried again", "error", err)
 	}
+	<-ctx.Done()
 	return nil
 }
 
@@ -235,7 +259,8 @@ func (r registry) ReportIngestEvidence(ctx context.Context, request *registryv1.
 	return r.client.ReportIngestEvidence(ctx, request)
 }
 
-// health answers checks: serving while the registry answers and canaries come back, until the drain.
+// health answers checks. The replica is ready while its own listener for agents is; registry and bus are told beside that, since without
+// them agents get an answer all the same. The ingest has a health of its own.
 type health struct {
 	server   *grpcserver.Server
 	evidence *ingest.Evidence
@@ -250,9 +275,12 @@ func (h *health) reported(err error) {
 }
 
 func (h *health) show() {
-	serving := h.ready() == nil
-	h.server.SetServing("", serving)
-	h.server.SetServing(HealthService, serving)
+	ready := h.ready() == nil
+	h.server.SetServing("", ready)
+	if h.ingress != nil {
+		h.server.SetServing(IngressHealthService, ready)
+	}
+	h.server.SetServing(HealthService, !h.draining.Load() && h.registryAnswers() == nil && h.evidence.Listening() == nil)
 }
 
 func (h *health) untilDrain(ctx context.Context) error {
@@ -262,18 +290,35 @@ func (h *health) untilDrain(ctx context.Context) error {
 	return nil
 }
 
+var errStopping = errors.New("stopping")
+
+// ready returns why nothing should be sent here.
 func (h *health) ready() error {
-	answered := h.registry.Load()
 	switch {
 	case h.draining.Load():
-		return errors.New("stopping")
+		return errStopping
+	case h.ingress != nil:
+		return h.ingress()
+	}
+	return nil
+}
+
+func (h *health) registryAnswers() error {
+	answered := h.registry.Load()
+	switch {
 	case answered == nil:
 		return errors.New("nothing was reported to the registry yet")
 	case *answered != nil:
 		return fmt.Errorf("the registry does not answer: %w", *answered)
 	}
-	if h.ingress != nil {
-		return errors.Join(h.evidence.Listening(), h.ingress())
+	return nil
+}
+
+// checks are what /readyz shows. Only the first decides.
+func (h *health) checks() []telemetry.Check {
+	return []telemetry.Check{
+		{Name: "serving", Problem: h.ready},
+		{Name: "registry", Problem: h.registryAnswers, Informs: true},
+		{Name: "bus", Problem: h.evidence.Listening, Informs: true},
 	}
-	return h.evidence.Listening()
 }

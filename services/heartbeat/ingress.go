@@ -3,6 +3,7 @@ package heartbeat
 import (
 	"log/slog"
 	"net"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -18,7 +19,8 @@ import (
 
 // IngressConfig makes this replica a control server, which agents call directly.
 type IngressConfig struct {
-	// Name is its unique name among the control servers, 1 to 128 characters. Empty: it is none, and only hears the bus.
+	// Name is its unique name among the control servers, 1 to 128 characters. Empty: it is none, and only hears the bus; then no other
+	// setting of the ingress may be set.
 	Name string              `config:"name"`
 	GRPC IngressListenConfig `config:"grpc"`
 	// REST may have no address: then only gRPC is served.
@@ -64,6 +66,7 @@ func (c IngressConfig) enabled() bool { return c.Name != "" }
 
 func (c IngressConfig) validate(problems *config.Problems) {
 	if !c.enabled() {
+		c.validateUnnamed(problems)
 		return
 	}
 	if utf8.RuneCountInString(c.Name) > 128 || strings.ContainsFunc(c.Name, unicode.IsControl) {
@@ -79,7 +82,7 @@ func (c IngressConfig) validate(problems *config.Problems) {
 	case c.REST.Listen != "":
 		c.REST.validate(problems, "ingress.rest", c.EnrolmentKeyFile != "")
 		at, err := url.Parse(c.AdvertisedREST)
-		good := err == nil && (at.Scheme == "http" || at.Scheme == "https") && at.Host != ""
+		good := err == nil && (at.Scheme == "http" || at.Scheme == "https") && reachableHost(at.Hostname())
 		if !good && (c.AdvertisedREST != "" || c.REST.remote()) {
 			problems.Add("ingress.advertisedRest", "must be an http or https URL, as agents reach it; is %q", c.AdvertisedREST)
 		}
@@ -87,6 +90,30 @@ func (c IngressConfig) validate(problems *config.Problems) {
 	_, err := ingress.OpenEnrolmentKey("ingress.enrolmentKeyFile", c.EnrolmentKeyFile, slog.New(slog.DiscardHandler))
 	problems.AddError(err)
 	c.validateNumbers(problems)
+}
+
+// validateUnnamed refuses settings of a control server where there is none: they would do nothing, and nothing would say so. The
+// environment is where most settings come from, and a name is easily left out of it.
+func (c IngressConfig) validateUnnamed(problems *config.Problems) {
+	standard := defaultIngress()
+	for _, setting := range []struct {
+		key string
+		set bool
+	}{
+		{"ingress.grpc", c.GRPC != standard.GRPC},
+		{"ingress.rest", c.REST != standard.REST},
+		{"ingress.advertisedGrpc", c.AdvertisedGRPC != ""},
+		{"ingress.advertisedRest", c.AdvertisedREST != ""},
+		{"ingress.enrolmentKeyFile", c.EnrolmentKeyFile != ""},
+		{"ingress.connectsPerSecond", c.ConnectsPerSecond != standard.ConnectsPerSecond},
+		{"ingress.heartbeatInterval", c.HeartbeatInterval != standard.HeartbeatInterval},
+		{"ingress.drainTimeout", c.DrainTimeout != standard.DrainTimeout},
+		{"ingress.protocolMin", c.ProtocolMin != standard.ProtocolMin || c.ProtocolMax != standard.ProtocolMax},
+	} {
+		if setting.set {
+			problems.Add(setting.key, "is set, and ingress.name is not: without a name there is no control server, and agents cannot call")
+		}
+	}
 }
 
 func (c IngressConfig) validateNumbers(problems *config.Problems) {
@@ -123,8 +150,14 @@ func (c IngressListenConfig) validate(problems *config.Problems, key string, gua
 
 func isHostPort(text string) bool {
 	host, port, err := net.SplitHostPort(text)
-	_, number := strconv.ParseUint(port, 10, 16)
-	return err == nil && number == nil && host != ""
+	at, number := strconv.ParseUint(port, 10, 16)
+	return err == nil && number == nil && at > 0 && reachableHost(host)
+}
+
+// reachableHost reports whether agents may reach a host: one that stands for every interface is nowhere to go.
+func reachableHost(host string) bool {
+	ip, _ := netip.ParseAddr(host)
+	return host != "" && !ip.IsUnspecified()
 }
 
 func (c IngressListenConfig) remote() bool {

@@ -9,6 +9,7 @@ import (
 
 	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
 	"github.com/commandcenter/fleet/services/internal/fault"
+	"github.com/commandcenter/fleet/services/internal/lifecycle"
 	"github.com/commandcenter/fleet/services/internal/servicebus"
 	"github.com/commandcenter/fleet/services/operator-gateway/internal/command"
 	"github.com/commandcenter/fleet/services/operator-gateway/internal/transport/bus"
@@ -22,27 +23,35 @@ type busTransport interface {
 	Ready() error
 }
 
-// openBus connects to the bus, or stands in for it where none is used. The second result closes what was opened.
-func openBus(ctx context.Context, cfg Config, metrics prometheus.Registerer) (busTransport, func(), error) {
+// opened is a bus transport with what was opened for it.
+type opened struct {
+	busTransport
+	// check waits for the context, and returns an error that names a right or an entity that is missing.
+	check func(context.Context) error
+	close func()
+}
+
+// openBus prepares the connections to the bus, or what stands in for it where none is used. Nothing is connected to yet.
+func openBus(cfg Config, metrics prometheus.Registerer) (*opened, error) {
 	if cfg.HTTPOnly {
-		return noBus{}, func() {}, nil
+		return &opened{busTransport: noBus{}, check: noBus{}.Hold, close: func() {}}, nil
 	}
-	clients, err := dialBus(ctx, cfg)
+	clients, err := dialBus(cfg)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	transport, err := bus.New(bus.Options{Commands: clients.commands, Replies: clients.replies, Config: cfg.Bus, Metrics: metrics, Logger: cfg.Logger})
 	if err != nil {
 		clients.close()
-		return nil, nil, err
+		return nil, err
 	}
-	return transport, clients.close, nil
+	return &opened{busTransport: transport, check: func(ctx context.Context) error { return clients.check(ctx, cfg) }, close: clients.close}, nil
 }
 
 // busClients are the two connections to the bus: commands are sent without retries, so they have their own.
 type busClients struct{ commands, replies *servicebus.Client }
 
-func dialBus(ctx context.Context, cfg Config) (*busClients, error) {
+func dialBus(cfg Config) (*busClients, error) {
 	commands, err := servicebus.Dial(cfg.Bus, servicebus.DialOptions{NoRetries: true})
 	if err != nil {
 		return nil, err
@@ -51,20 +60,27 @@ func dialBus(ctx context.Context, cfg Config) (*busClients, error) {
 	if err != nil {
 		return nil, err
 	}
-	clients := &busClients{commands, replies}
-	checking, cancel := context.WithTimeout(ctx, 15*time.Second)
+	return &busClients{commands, replies}, nil
+}
+
+// check opens the links once, beside all else, and then waits for the context. A missing right or entity ends the gateway and is named; a
+// bus that cannot be reached is waited for.
+func (b *busClients) check(ctx context.Context, cfg Config) error {
+	bounded, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	err = errors.Join(commands.CheckSend(checking, cfg.Bus.Topics.Commands), replies.CheckSend(checking, cfg.Bus.Topics.Replies),
-		replies.CheckSession(checking, cfg.Bus.Topics.Replies, cfg.Bus.Subscriptions.Replies))
+	err := lifecycle.Leave(ctx, func() error {
+		return errors.Join(b.commands.CheckSend(bounded, cfg.Bus.Topics.Commands), b.replies.CheckSend(bounded, cfg.Bus.Topics.Replies),
+			b.replies.CheckSession(bounded, cfg.Bus.Topics.Replies, cfg.Bus.Subscriptions.Replies))
+	})
 	var access *servicebus.AccessError
-	if errors.As(err, &access) {
-		clients.close()
-		return nil, err
+	if errors.As(err, &access) && ctx.Err() == nil {
+		return err
 	}
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		cfg.Logger.Warn("the bus cannot be reached yet; agents on HTTP are served meanwhile", "error", err)
 	}
-	return clients, nil
+	<-ctx.Done()
+	return nil
 }
 
 func (b *busClients) close() {

@@ -10,13 +10,14 @@ import (
 
 	operatorv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/operator/v1"
 	"github.com/commandcenter/fleet/services/internal/grpcserver"
+	"github.com/commandcenter/fleet/services/internal/telemetry"
 )
 
 // lookInterval is how often dependencies are asked whether they serve.
 const lookInterval = 3 * time.Second
 
-// health answers checks: serving while the registry does, since nothing can be decided without it. An availability service that is
-// down takes nothing but its own routes away. A bus that is down leaves the agents on HTTP, and is only told.
+// health answers checks: serving until the drain, whatever it depends on, since without that callers get an answer which says what is
+// missing. Registry, availability service and bus are told on /readyz?verbose, by metrics and by the log.
 type health struct {
 	server       *grpcserver.Server
 	registry     *dependency
@@ -29,12 +30,25 @@ type health struct {
 
 var errDraining = errors.New("the gateway is stopping")
 
-// ready tells why no requests should come here just now.
+// ready returns why no requests should come here just now.
 func (h *health) ready() error {
 	if h.draining.Load() {
 		return errDraining
 	}
-	return h.registry.usable()
+	return nil
+}
+
+// checks are what /readyz shows. Only the first decides.
+func (h *health) checks() []telemetry.Check {
+	checks := []telemetry.Check{
+		{Name: "serving", Problem: h.ready},
+		{Name: "registry", Problem: h.registry.usable, Informs: true},
+		{Name: "bus", Problem: h.bus.Ready, Informs: true},
+	}
+	if h.availability != nil {
+		checks = append(checks, telemetry.Check{Name: "availability service", Problem: h.availability.usable, Informs: true})
+	}
+	return checks
 }
 
 // drain turns new requests away, before anything stops.
@@ -47,6 +61,7 @@ func (h *health) run(ctx context.Context) error {
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
 	busBefore := h.bus.Ready()
+	h.look(ctx)
 	for {
 		select {
 		case <-ctx.Done():

@@ -4,7 +4,6 @@ package operatorgateway
 
 import (
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/commandcenter/fleet/services/internal/agenthttp"
@@ -15,6 +14,7 @@ import (
 	"github.com/commandcenter/fleet/services/internal/loopback"
 	"github.com/commandcenter/fleet/services/internal/servicebus"
 	"github.com/commandcenter/fleet/services/internal/telemetry"
+	"github.com/commandcenter/fleet/services/operator-gateway/internal/rpc"
 )
 
 // Config is all that can be set.
@@ -98,8 +98,7 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	var problems config.Problems
 	c.validateListeners(&problems)
-	_, err := authn.ForFile("tokenFile", c.TokenFile, slog.New(slog.DiscardHandler))
-	problems.AddError(err)
+	problems.AddError(authn.CheckFile("tokenFile", c.TokenFile, rpc.Policy()))
 	problems.AddError(c.Admin.Validate("admin"))
 	problems.AddError(c.Registry.Validate("registry"))
 	if c.Availability != (grpcclient.Config{}) {
@@ -125,9 +124,7 @@ func (c Config) validateListeners(problems *config.Problems) {
 		}
 		problems.AddError(one.TLS.Validate(one.key + ".tls"))
 	}
-	if c.REST.Listen == c.GRPC.Listen && !strings.HasSuffix(c.REST.Listen, ":0") {
-		problems.Add("grpc.listen", "is %s, as rest.listen is; each needs a port of its own", c.GRPC.Listen)
-	}
+	problems.AddError(loopback.Distinct(map[string]string{"rest.listen": c.REST.Listen, "grpc.listen": c.GRPC.Listen, "admin.listen": c.Admin.Listen}))
 }
 
 func (c Config) validateBus(problems *config.Problems) {
@@ -135,8 +132,8 @@ func (c Config) validateBus(problems *config.Problems) {
 		problems.AddError(c.Bus.Validate("bus"))
 		return
 	}
-	if c.Bus.ConnectionStringFile != "" || c.Bus.ConnectionString != "" || c.Bus.Namespace != "" {
-		problems.Add("httpOnly", "contradicts the connection that is set under bus: without a bus there is nothing to connect to")
+	if c.Bus != servicebus.DefaultConfig() {
+		problems.Add("httpOnly", "contradicts what is set under bus: no bus is used, and nothing of it would have an effect")
 	}
 }
 

@@ -38,31 +38,53 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	upstreams, err := dialUpstreams(cfg)
+	metrics := telemetry.NewMetrics()
+	readiness := telemetry.NewReadiness("operator-gateway", metrics)
+	admin, err := telemetry.NewAdmin(cfg.Admin, metrics, readiness)
+	if err != nil {
+		return err
+	}
+	cfg.Logger.Info("starting", "admin", admin.Addr())
+	run := func(ctx context.Context) error { return cfg.run(ctx, metrics, readiness, admin.Addr()) }
+	return lifecycle.Run(ctx, cfg.Logger, drainMargin,
+		lifecycle.Part{Name: "admin", Run: admin.Run}, lifecycle.Part{Run: run, Grace: 2 * cfg.drainGrace()})
+}
+
+// run serves, beside the admin listener.
+func (c Config) run(ctx context.Context, metrics *prometheus.Registry, readiness *telemetry.Readiness, admin string) error {
+	upstreams, err := dialUpstreams(c)
 	if err != nil {
 		return err
 	}
 	defer upstreams.close()
-	tokens, err := authn.ForFile("tokenFile", cfg.TokenFile, cfg.Logger)
+	tokens, err := authn.ForFile("tokenFile", c.TokenFile, c.Logger)
 	if err != nil {
 		return err
 	}
-	metrics := telemetry.NewMetrics()
-	overBus, closeBus, err := openBus(ctx, cfg, metrics)
+	overBus, err := openBus(c, metrics)
 	if err != nil {
 		return err
 	}
-	defer closeBus()
-	work, err := newWork(cfg, upstreams, overBus, metrics)
+	defer overBus.close()
+	work, err := newWork(c, upstreams, overBus, metrics)
 	if err != nil {
 		return err
 	}
-	return serve(ctx, cfg, upstreams, tokens, metrics, work)
+	return serve(ctx, c, base{upstreams: upstreams, tokens: tokens, metrics: metrics, readiness: readiness, admin: admin}, work)
+}
+
+// base is what there is before the gateway serves.
+type base struct {
+	upstreams *upstreams
+	tokens    *authn.Tokens
+	metrics   *prometheus.Registry
+	readiness *telemetry.Readiness
+	admin     string
 }
 
 // work is what carries out commands and decisions, behind both faces.
 type work struct {
-	bus          busTransport
+	bus          *opened
 	verifier     *verification.Verifier
 	operations   *rpc.Operations
 	agents       *rpc.Agents
@@ -72,7 +94,7 @@ type work struct {
 	stopping     chan struct{} // closed when the faces begin to drain
 }
 
-func newWork(cfg Config, upstreams *upstreams, overBus busTransport, metrics prometheus.Registerer) (*work, error) {
+func newWork(cfg Config, upstreams *upstreams, overBus *opened, metrics prometheus.Registerer) (*work, error) {
 	client, err := agenthttp.NewClient(cfg.HTTP)
 	if err != nil {
 		return nil, fmt.Errorf("http: %w", err)
@@ -129,38 +151,42 @@ func (w *work) register(face grpc.ServiceRegistrar) {
 	operatorv1.RegisterCloudConfigServer(face, w.cloud)
 }
 
-func serve(ctx context.Context, cfg Config, upstreams *upstreams, tokens *authn.Tokens, metrics *prometheus.Registry, work *work) error {
+func serve(ctx context.Context, cfg Config, base base, work *work) error {
 	front, err := newFront(cfg)
 	if err != nil {
 		return err
 	}
 	defer front.listener.Close()
-	behind, err := grpcserver.NewInProcess(work.options(cfg, tokens, metrics, "rest"))
+	behind, err := grpcserver.NewInProcess(work.options(cfg, base.tokens, base.metrics, "rest"))
 	if err != nil {
 		return fmt.Errorf("rest: %w", err)
 	}
 	work.register(behind)
-	front.server.Handler, err = rest.NewHandler(ctx, rest.Options{Conn: behind, Logger: cfg.Logger, Metrics: metrics, LoopbackOnly: !tokens.Required()})
+	front.server.Handler, err = rest.NewHandler(ctx, rest.Options{Conn: behind, Logger: cfg.Logger, Metrics: base.metrics, LoopbackOnly: !base.tokens.Required()})
 	if err != nil {
 		return err
 	}
-	admin, health, server, err := newServers(cfg, upstreams, tokens, metrics, work)
+	server, err := newServer(cfg, base, work)
 	if err != nil {
 		return err
 	}
+	defer server.Close()
+	registry, availability := base.upstreams.watched(cfg.Logger)
+	health := &health{server: server, registry: registry, availability: availability, bus: work.bus, logger: cfg.Logger}
 	cfg.warnOfPlaintext()
-	health.look(ctx)
+	health.tell()
+	base.readiness.Serve(health.checks()...)
 	if cfg.Ready != nil {
-		cfg.Ready(Endpoints{REST: front.addr(), GRPC: server.Addr(), Admin: admin.Addr()})
+		cfg.Ready(Endpoints{REST: front.addr(), GRPC: server.Addr(), Admin: base.admin})
 	}
-	cfg.Logger.Info("serving", "rest", front.addr(), "grpc", server.Addr(), "admin", admin.Addr())
+	cfg.Logger.Info("serving", "rest", front.addr(), "grpc", server.Addr(), "admin", base.admin)
 	defer context.AfterFunc(ctx, health.drain)()
 	// The last to start is the first to stop: new requests end before what serves them. Both faces drain at once.
-	return lifecycle.Run(ctx, cfg.Logger, max(cfg.Budgets.Read, cfg.Budgets.Write)+2*drainMargin,
-		lifecycle.Part{Name: "admin", Run: admin.Run},
-		lifecycle.Part{Name: "tokens", Run: tokens.Run},
+	return lifecycle.Run(ctx, cfg.Logger, cfg.drainGrace(),
+		lifecycle.Part{Name: "tokens", Run: base.tokens.Run},
 		lifecycle.Part{Name: "replies", Run: work.bus.Hold},
 		lifecycle.Part{Name: "proof", Run: work.bus.Prove},
+		lifecycle.Part{Run: work.bus.check},
 		lifecycle.Part{Name: "verification", Run: work.verifier.Repeat},
 		lifecycle.Part{Name: "health", Run: health.run},
 		lifecycle.Part{Name: "grpc behind rest", Run: behind.Run},
@@ -168,24 +194,20 @@ func serve(ctx context.Context, cfg Config, upstreams *upstreams, tokens *authn.
 	)
 }
 
-func newServers(cfg Config, upstreams *upstreams, tokens *authn.Tokens, metrics *prometheus.Registry, work *work) (*telemetry.Admin, *health, *grpcserver.Server, error) {
-	options := work.options(cfg, tokens, metrics, "grpc")
+// drainGrace is how long a part may take to stop: the longest command, and a margin.
+func (c Config) drainGrace() time.Duration {
+	return max(c.Budgets.Read, c.Budgets.Write) + 2*drainMargin
+}
+
+func newServer(cfg Config, base base, work *work) (*grpcserver.Server, error) {
+	options := work.options(cfg, base.tokens, base.metrics, "grpc")
 	options.Config = cfg.listener(cfg.GRPC)
 	server, err := grpcserver.New(options)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("grpc: %w", err)
+		return nil, fmt.Errorf("grpc: %w", err)
 	}
 	work.register(server.GRPC())
-	registry, availability := upstreams.watched(cfg.Logger)
-	health := &health{server: server, registry: registry, availability: availability, bus: work.bus, logger: cfg.Logger}
-	admin, err := telemetry.NewAdmin(cfg.Admin, metrics, health.ready)
-	if err != nil {
-		// A server that never ran has nothing else that closes its listener.
-		ended, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = server.Run(ended)
-	}
-	return admin, health, server, err
+	return server, nil
 }
 
 // together runs parts side by side until the context ends, or one of them.

@@ -48,9 +48,10 @@ func (u *upstreams) close() {
 
 // asRegistry is the registry as work asks it.
 func (u *upstreams) asRegistry() rpc.Registry {
+	bounded := rpc.Bounded{ClientConnInterface: u.registry}
 	return rpc.Registry{
-		Agents: registryv1.NewAgentRegistryClient(u.registry), Servers: registryv1.NewServerCatalogClient(u.registry),
-		Cloud: registryv1.NewControlCloudClient(u.registry),
+		Agents: registryv1.NewAgentRegistryClient(bounded), Servers: registryv1.NewServerCatalogClient(bounded),
+		Cloud: registryv1.NewControlCloudClient(bounded),
 	}
 }
 
@@ -59,7 +60,7 @@ func (u *upstreams) asAvailability() availabilityv1.AvailabilityClient {
 	if u.availability == nil {
 		return availabilityv1.NewAvailabilityClient(rpc.NoAvailability{})
 	}
-	return availabilityv1.NewAvailabilityClient(u.availability)
+	return availabilityv1.NewAvailabilityClient(rpc.Bounded{ClientConnInterface: u.availability})
 }
 
 // watched are the upstreams as health asks them; the second is nil where none is configured.
@@ -84,8 +85,11 @@ func newDependency(name, service string, conn grpc.ClientConnInterface, logger *
 	return &dependency{name: name, service: service, health: healthv1.NewHealthClient(conn), logger: logger}
 }
 
-// usable tells why it cannot be used; nil when it can, as far as is known.
+// usable returns why it cannot be used; nil when it can, as far as is known, and where none is configured.
 func (d *dependency) usable() error {
+	if d == nil {
+		return nil
+	}
 	if problem := d.problem.Load(); problem != nil {
 		return *problem
 	}

@@ -8,12 +8,15 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/authn"
 	"github.com/commandcenter/fleet/services/internal/config"
 	"github.com/commandcenter/fleet/services/internal/dbclock"
 	"github.com/commandcenter/fleet/services/internal/grpcserver"
 	"github.com/commandcenter/fleet/services/internal/lifecycle"
+	"github.com/commandcenter/fleet/services/internal/loopback"
 	"github.com/commandcenter/fleet/services/internal/sqldb"
 	"github.com/commandcenter/fleet/services/internal/telemetry"
 	"github.com/commandcenter/fleet/services/registry/internal/partition"
@@ -36,14 +39,9 @@ type Config struct {
 	Ready  func(Endpoints) `config:"-"` // called once when serving, with the bound addresses
 }
 
-// DatabaseConfig says where the data is. Exactly one of URL and URLFile is set.
+// DatabaseConfig says where the data is.
 type DatabaseConfig struct {
-	// URL is sqlite:<path>, or sqlserver://… where it holds no secret.
-	URL config.Secret `config:"url"`
-	// URLFile holds the URL.
-	URLFile string `config:"urlFile"`
-	// Migrate brings the schema up at the start; only for SQLite, which one process uses.
-	Migrate bool `config:"migrate"`
+	sqldb.Config
 	// ServerDefaults are values for required columns of TblServer that we don't know, by column name.
 	ServerDefaults map[string]string `config:"serverDefaults"`
 }
@@ -66,134 +64,127 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	var problems config.Problems
 	problems.AddError(c.GRPC.Validate("grpc"))
-	_, err := authn.ForFile("grpc.tokenFile", c.GRPC.TokenFile, slog.New(slog.DiscardHandler))
-	problems.AddError(err)
+	problems.AddError(authn.CheckFile("grpc.tokenFile", c.GRPC.TokenFile, rpc.Policy()))
 	problems.AddError(c.Admin.Validate("admin"))
+	problems.AddError(loopback.Distinct(map[string]string{"grpc.listen": c.GRPC.Listen, "admin.listen": c.Admin.Listen}))
 	c.Cloud.validate(&problems)
 	c.Returns.validate(&problems)
-	url, err := c.Database.url()
-	problems.AddError(err)
-	if err == nil {
-		if err := sqldb.CheckURL(url.Reveal()); err != nil {
-			problems.Add(c.Database.key(), "%v", err)
-		} else if c.Database.Migrate && len(url) > 6 && url.Reveal()[:7] != "sqlite:" {
-			problems.Add("database.migrate", "is for SQLite only, since several replicas share a SQL Server: run `registry migrate` before a rollout")
-		}
-	}
+	problems.AddError(c.Database.Validate(store.Migrations().Command))
 	return problems.Err()
 }
 
-func (c DatabaseConfig) url() (config.Secret, error) {
-	switch {
-	case (c.URL == "") == (c.URLFile == ""):
-		return "", fmt.Errorf("database: exactly one of url and urlFile must be set")
-	case c.URLFile != "":
-		return config.ReadSecretFile("database.urlFile", c.URLFile)
-	}
-	return c.URL, nil
-}
-
-// key names the setting that says which database it is.
-func (c DatabaseConfig) key() string {
-	if c.URLFile != "" {
-		return "database.urlFile"
-	}
-	return "database.url"
-}
-
-func (c DatabaseConfig) open() (*store.Store, error) {
-	url, err := c.url()
+func (c DatabaseConfig) open() (*store.Store, *sqldb.DB, error) {
+	db, err := c.Open(store.Statements())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	opened, err := store.Open(url.Reveal(), c.ServerDefaults)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.key(), err)
-	}
-	return opened, nil
+	return store.New(db, c.ServerDefaults), db, nil
 }
 
-func (c DatabaseConfig) check(ctx context.Context, opened *store.Store) error {
-	if err := opened.Check(ctx); err != nil {
-		return fmt.Errorf("%s: %w", c.key(), err)
-	}
-	return nil
-}
-
-// Migrate brings the database's schema up to what this binary needs.
+// Migrate brings the database's schema up to what this binary needs. It waits for a database that does not answer until the context ends.
 func Migrate(ctx context.Context, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	opened, err := cfg.Database.open()
+	opened, _, err := cfg.Database.open()
 	if err != nil {
 		return err
 	}
 	defer opened.Close()
-	before, after, err := opened.Migrate(ctx)
-	if err != nil {
-		return fmt.Errorf("%s: migrate: %w", cfg.Database.key(), err)
-	}
-	cfg.Logger.Info("schema migrated", "before", before, "after", after)
-	return cfg.Database.check(ctx, opened)
+	err = sqldb.Await(ctx, cfg.Logger, func(error) {}, func(ctx context.Context) error {
+		before, after, err := opened.Migrate(ctx)
+		if err != nil {
+			return fmt.Errorf("migrate: %w", err)
+		}
+		cfg.Logger.Info("schema migrated", "before", before, "after", after)
+		return opened.Check(ctx)
+	})
+	return cfg.Database.Named(err)
 }
 
-// countInterval is how often agents are counted for the metrics.
-const countInterval = 15 * time.Second
+const (
+	// stopGrace is how long the service may take to stop. The parts of it, one by one, take less.
+	stopGrace = 9 * time.Second
+	// drainGrace is how long calls under way may go on at the stop.
+	drainGrace = 4 * time.Second
+	// partGrace is how long any other part may take to stop. What it does then is a read, or a transaction that is whole or not at all.
+	partGrace = time.Second
+)
 
-// Run serves until the context ends. It refuses a database whose schema or legacy tables do not fit.
+// Run serves until the context ends. It waits for a database that does not answer, and refuses one whose schema or legacy tables do not
+// fit. The admin listener is there all the while.
 func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	opened, err := cfg.Database.open()
+	opened, db, err := cfg.Database.open()
 	if err != nil {
 		return err
 	}
 	defer opened.Close()
-	if cfg.Database.Migrate {
-		if _, _, err := opened.Migrate(ctx); err != nil {
-			return fmt.Errorf("%s: database.migrate: %w", cfg.Database.key(), err)
-		}
-	}
-	if err := cfg.Database.check(ctx, opened); err != nil {
-		return err
-	}
-	tokens, err := authn.ForFile("grpc.tokenFile", cfg.GRPC.TokenFile, cfg.Logger)
+	metrics := telemetry.NewMetrics()
+	readiness := telemetry.NewReadiness("registry", metrics)
+	admin, err := telemetry.NewAdmin(cfg.Admin, metrics, readiness)
 	if err != nil {
 		return err
 	}
-	metrics := telemetry.NewMetrics()
+	cfg.Logger.Info("starting", "admin", admin.Addr())
+	serve := func(ctx context.Context) error {
+		err := sqldb.Await(ctx, cfg.Logger, readiness.Waiting, func(ctx context.Context) error { return cfg.prepare(ctx, opened) })
+		if err != nil {
+			return cfg.Database.Named(err)
+		}
+		return cfg.serve(ctx, opened, db, metrics, readiness, admin.Addr())
+	}
+	return lifecycle.Run(ctx, cfg.Logger, stopGrace, lifecycle.Part{Name: "admin", Run: admin.Run}, lifecycle.Part{Run: serve})
+}
+
+// prepare makes sure that the database fits.
+func (c Config) prepare(ctx context.Context, opened *store.Store) error {
+	if c.Database.Migrate {
+		if _, _, err := opened.Migrate(ctx); err != nil {
+			return fmt.Errorf("database.migrate: %w", err)
+		}
+	}
+	return opened.Check(ctx)
+}
+
+// serve serves with a database that fits.
+func (c Config) serve(ctx context.Context, opened *store.Store, db *sqldb.DB, metrics *prometheus.Registry, readiness *telemetry.Readiness, admin string) error {
+	tokens, err := authn.ForFile("grpc.tokenFile", c.GRPC.TokenFile, c.Logger)
+	if err != nil {
+		return err
+	}
 	own := rpc.NewMetrics(metrics)
 	server, err := grpcserver.New(grpcserver.Options{
-		Config: cfg.GRPC, Tokens: tokens, Policy: rpc.Policy(), Logger: cfg.Logger, Metrics: metrics, Reflection: cfg.Reflection,
-		Quiet: rpc.Quiet(),
+		Config: c.GRPC, Tokens: tokens, Policy: rpc.Policy(), Logger: c.Logger, Metrics: metrics, Reflection: c.Reflection,
+		Quiet: rpc.Quiet(), DrainGrace: drainGrace,
 	})
 	if err != nil {
 		return err
 	}
-	control := opened.Cloud(cfg.Cloud.limits())
-	partitions := partition.New(control, cfg.Cloud.Debounce, cfg.Returns.returns(), partition.NewMetrics(metrics), cfg.Logger)
+	defer server.Close()
+	health := sqldb.NewHealth(db, sqldb.HealthOptions{Logger: c.Logger, Serving: serving(server)})
+	control := opened.Cloud(c.Cloud.limits())
+	partitions := partition.New(control, c.Cloud.Debounce, c.Returns.returns(), partition.NewMetrics(metrics), c.Logger)
 	partitions.Look(ctx, time.Now())
 	registryv1.RegisterAgentRegistryServer(server.GRPC(), &rpc.Agents{Store: opened, Metrics: own, Lists: partitions, Returns: partitions.Returns})
 	registryv1.RegisterServerCatalogServer(server.GRPC(), &rpc.Servers{Store: opened})
 	registryv1.RegisterControlCloudServer(server.GRPC(), &rpc.Cloud{Store: control, Lists: partitions})
-	watch := &watch{store: opened, server: server, metrics: own, logger: cfg.Logger}
-	watch.look(ctx)
-	admin, err := telemetry.NewAdmin(cfg.Admin, metrics, watch.ready)
-	if err != nil {
-		return err
+	health.Look(ctx)
+	counts := &counts{store: opened, metrics: own, logger: c.Logger}
+	counts.look(ctx)
+	readiness.Serve(health.Checks()...)
+	if c.Ready != nil {
+		c.Ready(Endpoints{GRPC: server.Addr(), Admin: admin})
 	}
-	if cfg.Ready != nil {
-		cfg.Ready(Endpoints{GRPC: server.Addr(), Admin: admin.Addr()})
-	}
-	cfg.Logger.Info("serving", "grpc", server.Addr(), "admin", admin.Addr())
-	return lifecycle.Run(ctx, cfg.Logger, 20*time.Second,
-		lifecycle.Part{Name: "admin", Run: admin.Run},
+	c.Logger.Info("serving", "grpc", server.Addr(), "admin", admin)
+	return lifecycle.Run(ctx, c.Logger, partGrace,
 		lifecycle.Part{Name: "tokens", Run: tokens.Run},
-		lifecycle.Part{Name: "watch", Run: watch.run},
-		lifecycle.Part{Name: "clock", Run: dbclock.NewWatch(opened.LookAtClock, metrics, cfg.Logger).Run},
+		lifecycle.Part{Name: "health", Run: health.Run},
+		lifecycle.Part{Name: "counts", Run: counts.run},
+		lifecycle.Part{Name: "clock", Run: dbclock.NewWatch(opened.LookAtClock, metrics, c.Logger).Run},
 		lifecycle.Part{Name: "partition", Run: partitions.Run},
-		lifecycle.Part{Name: "grpc", Run: server.Run},
+		lifecycle.Part{Name: "grpc", Run: server.Run, Grace: drainGrace + partGrace},
 	)
 }

@@ -21,6 +21,7 @@ import (
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/config"
 	"github.com/commandcenter/fleet/services/internal/fault"
+	"github.com/commandcenter/fleet/services/internal/sqldb"
 	"github.com/commandcenter/fleet/services/registry"
 )
 
@@ -249,7 +250,7 @@ func TestI17_SettingsThatAreWrongAreNamed(t *testing.T) {
 		"database":         func(c *registry.Config) { c.Database.URL = "" },
 		"database.url":     func(c *registry.Config) { c.Database.URL = "oracle://x" },
 		"database.urlFile": func(c *registry.Config) { c.Database.URL, c.Database.URLFile = "", "/nonexistent/url" },
-		"database.migrate": func(c *registry.Config) { c.Database.URL, c.Database.Migrate = "sqlserver://h?encrypt=true", true },
+		"database.migrate": func(c *registry.Config) { c.Database.URL, c.Database.Migrate = "sqlserver://u:p@h?encrypt=true", true },
 		"grpc.tokenFile":   func(c *registry.Config) { c.GRPC.TokenFile = "/nonexistent/tokens" },
 
 		"cloud.debounce":       func(c *registry.Config) { c.Cloud.Debounce = -1 },
@@ -274,9 +275,9 @@ func TestI17_ADatabaseURLTheDriverWouldRefuseIsNamed(t *testing.T) {
 		if err := os.WriteFile(file, []byte(bad), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		for key, database := range map[string]registry.DatabaseConfig{"database.url: ": {URL: config.Secret(bad)}, "database.urlFile: ": {URLFile: file}} {
+		for key, database := range map[string]sqldb.Config{"database.url: ": {URL: config.Secret(bad)}, "database.urlFile: ": {URLFile: file}} {
 			cfg := registry.DefaultConfig()
-			cfg.Database = database
+			cfg.Database.Config = database
 			if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), key) || strings.Contains(err.Error(), "hidden") {
 				t.Errorf("%s: %v", key, err)
 			}

@@ -1,76 +1,66 @@
 package registry
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
+	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/grpcserver"
 	"github.com/commandcenter/fleet/services/registry/internal/rpc"
 	"github.com/commandcenter/fleet/services/registry/internal/store"
 )
 
-// pingInterval is how often the database is asked whether it answers.
-const pingInterval = 3 * time.Second
-
-// watch keeps health and the counts of agents up to date.
-type watch struct {
-	store     *store.Store
-	server    *grpcserver.Server
-	metrics   *rpc.Metrics
-	logger    *slog.Logger
-	problem   atomic.Pointer[error]
-	countedAt time.Time
-}
-
-func (w *watch) ready() error {
-	if problem := w.problem.Load(); problem != nil {
-		return *problem
+// serving answers health checks by whether the database can be read: without that the registry can do nothing.
+func serving(server *grpcserver.Server) func(bool) {
+	return func(reads bool) {
+		for _, service := range []string{
+			"", registryv1.AgentRegistry_ServiceDesc.ServiceName, registryv1.ServerCatalog_ServiceDesc.ServiceName, registryv1.ControlCloud_ServiceDesc.ServiceName,
+		} {
+			server.SetServing(service, reads)
+		}
 	}
-	return nil
 }
 
-func (w *watch) run(ctx context.Context) error {
-	ticker := time.NewTicker(pingInterval)
+const (
+	// countInterval is how often agents are counted for the metrics, and countTimeout bounds one count.
+	countInterval = 15 * time.Second
+	countTimeout  = 5 * time.Second
+)
+
+// counts keeps the metrics of how many agents are in which state, and how many do not answer commands over the bus.
+type counts struct {
+	store   *store.Store
+	metrics *rpc.Metrics
+	logger  *slog.Logger
+}
+
+func (c *counts) run(ctx context.Context) error {
+	ticker := time.NewTicker(countInterval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-			w.look(ctx)
+			c.look(ctx)
 		}
 	}
 }
 
-// look asks the database, and answers health checks accordingly: without it the registry can do nothing.
-func (w *watch) look(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, pingInterval)
+func (c *counts) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
-	err := w.store.Ping(ctx)
-	if err == nil && time.Since(w.countedAt) >= countInterval {
-		w.countedAt = time.Now()
-		counts, failed := w.store.CountStates(ctx)
-		if err = failed; err == nil {
-			w.metrics.SetStates(counts)
-		}
-		suspects, failed := w.store.CountSuspectReceivers(ctx)
-		if err = cmp.Or(err, failed); err == nil {
-			w.metrics.SuspectReceivers.Set(float64(suspects))
-		}
-	}
-	before := w.ready()
+	states, err := c.store.CountStates(ctx)
 	if err != nil {
-		w.problem.Store(&err)
-	} else {
-		w.problem.Store(nil)
+		c.logger.Debug("agents could not be counted", "error", err)
+		return
 	}
-	if (err == nil) != (before == nil) {
-		w.logger.Warn("the database's answer changed", "error", err)
+	c.metrics.SetStates(states)
+	suspects, err := c.store.CountSuspectReceivers(ctx)
+	if err != nil {
+		c.logger.Debug("agents whose receivers are suspect could not be counted", "error", err)
+		return
 	}
-	for _, service := range []string{"", "commandcenter.registry.v1.AgentRegistry", "commandcenter.registry.v1.ServerCatalog", "commandcenter.registry.v1.ControlCloud"} {
-		w.server.SetServing(service, err == nil)
-	}
+	c.metrics.SuspectReceivers.Set(float64(suspects))
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -194,4 +195,35 @@ func (e entry) check() (hash, error) {
 		return key, fmt.Errorf("role %q is none of %v", e.Role, roles)
 	}
 	return key, nil
+}
+
+// Useful returns an error where no principal may call any method of a policy, so that the file shuts all callers out.
+func (t *Tokens) Useful(policy Policy) error {
+	if !t.Required() {
+		return nil
+	}
+	wanted := map[Role]bool{}
+	for method, roles := range policy {
+		for _, role := range roles {
+			wanted[role] = true
+		}
+		for _, principal := range *t.principals.Load() {
+			if policy.Allows(method, principal.Role) {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("no entry of %s may call anything here: their role must be one of %v", t.path, slices.Sorted(maps.Keys(wanted)))
+}
+
+// CheckFile checks a token file that may not be configured, and that it lets some caller in. Errors name the key.
+func CheckFile(key, path string, policy Policy) error {
+	tokens, err := ForFile(key, path, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	if err := tokens.Useful(policy); err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	return nil
 }

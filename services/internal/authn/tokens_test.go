@@ -244,3 +244,22 @@ func TestInRequestsLetsAgentsInAndNoFurther(t *testing.T) {
 		t.Error("a token file gave the agents' role away")
 	}
 }
+
+// A file whose roles none of a service's methods allow shuts everybody out, and is refused before that.
+func TestI17_ATokenFileThatLetsNoCallerInIsRefused(t *testing.T) {
+	policy := Policy{"/s/Read": {Gateway}, "/s/Write": {Heartbeat}}
+	for role, good := range map[Role]bool{Gateway: true, Heartbeat: true, Viewer: false, Admin: false} {
+		path := filepath.Join(t.TempDir(), "tokens.yaml")
+		text := "- sha256: " + strings.Repeat("ab", 32) + "\n  principal: example\n  role: " + string(role) + "\n"
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err := CheckFile("grpc.tokenFile", path, policy)
+		if (err == nil) != good || err != nil && (!strings.HasPrefix(err.Error(), "grpc.tokenFile: ") || !strings.Contains(err.Error(), "[gateway heartbeat]")) {
+			t.Errorf("%s: %v", role, err)
+		}
+	}
+	if err := CheckFile("grpc.tokenFile", "", policy); err != nil {
+		t.Error(err)
+	}
+}

@@ -14,13 +14,18 @@ import (
 // fields are the settable fields by key ("grpc.listen").
 type fields map[string]reflect.Value
 
-// fieldsOf finds a struct's fields: the tag `config:"name"` names one, "-" leaves it out, nested structs are nested keys.
+// fieldsOf finds a struct's fields: the tag `config:"name"` names one, "-" leaves it out, nested structs are nested keys, and the fields
+// of an embedded struct are the struct's own.
 func fieldsOf(structure reflect.Value, prefix string) fields {
 	found := fields{}
 	for i := range structure.NumField() {
 		field := structure.Type().Field(i)
 		name := field.Tag.Get("config")
 		if name == "-" || !field.IsExported() {
+			continue
+		}
+		if field.Anonymous && name == "" && field.Type.Kind() == reflect.Struct {
+			maps.Copy(found, fieldsOf(structure.Field(i), prefix))
 			continue
 		}
 		if name == "" {

@@ -59,6 +59,7 @@ READ_TIMEOUT           DeadlineExceeded   503
 BUS_UNAVAILABLE        Unavailable        503 nothing-sent
 REGISTRY_UNAVAILABLE   Unavailable        503 nothing-sent
 AVAILABILITY_UNAVAILABLE Unavailable      503 nothing-sent
+DATABASE_READONLY      Unavailable        503 nothing-sent
 WATCH_TOO_SLOW         ResourceExhausted  503
 BUSY ResourceExhausted 429 nothing-sent
 DRAINING Unavailable 503

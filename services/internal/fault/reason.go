@@ -52,6 +52,7 @@ const (
 	BusUnavailable          Reason = "BUS_UNAVAILABLE"
 	RegistryUnavailable     Reason = "REGISTRY_UNAVAILABLE"
 	AvailabilityUnavailable Reason = "AVAILABILITY_UNAVAILABLE"
+	DatabaseReadOnly        Reason = "DATABASE_READONLY"
 	WatchTooSlow            Reason = "WATCH_TOO_SLOW"
 	Busy                    Reason = "BUSY"
 	Draining                Reason = "DRAINING"
@@ -113,6 +114,7 @@ var table = []row{
 	{BusUnavailable, codes.Unavailable, http.StatusServiceUnavailable, "Service Bus cannot be used", true},
 	{RegistryUnavailable, codes.Unavailable, http.StatusServiceUnavailable, "The registry cannot be reached", true},
 	{AvailabilityUnavailable, codes.Unavailable, http.StatusServiceUnavailable, "The availability service cannot be used", true},
+	{DatabaseReadOnly, codes.Unavailable, http.StatusServiceUnavailable, "The database takes no writes", true},
 	{WatchTooSlow, codes.ResourceExhausted, http.StatusServiceUnavailable, "The watch was read too slowly", false},
 	{Busy, codes.ResourceExhausted, http.StatusTooManyRequests, "The control server has too much to do", true},
 	{Draining, codes.Unavailable, http.StatusServiceUnavailable, "The control server takes no agents", false},

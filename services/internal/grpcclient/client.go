@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -45,7 +46,7 @@ type Config struct {
 // Validate checks the settings; errors name the keys under prefix.
 func (c Config) Validate(prefix string) error {
 	var problems config.Problems
-	if _, _, err := net.SplitHostPort(c.address()); err != nil {
+	if host, port, err := net.SplitHostPort(c.address()); err != nil || host == "" || !isPort(port) {
 		problems.Add(prefix+".target", "must be host:port or dns:///host:port; is %q", c.Target)
 	}
 	if c.Plaintext && c.CAFile != "" {
@@ -61,6 +62,11 @@ func (c Config) Validate(prefix string) error {
 		problems.AddError(err)
 	}
 	return problems.Err()
+}
+
+func isPort(text string) bool {
+	port, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && port > 0
 }
 
 // address is the target's host:port.

@@ -126,6 +126,10 @@ func TestI17_BadSettingsAreRefusedByKey(t *testing.T) {
 		{Config{Target: "registry"}, "registry.target"},
 		{Config{Target: "http://registry:7410"}, "registry.target"},
 		{Config{Target: "dns:///"}, "registry.target"},
+		{Config{Target: ":7410"}, "registry.target"},
+		{Config{Target: "registry:"}, "registry.target"}, // gRPC would take port 443
+		{Config{Target: "registry:0"}, "registry.target"},
+		{Config{Target: "registry:grpc"}, "registry.target"},
 		{Config{Target: "registry:7410", CAFile: "missing"}, "registry.caFile"},
 		{Config{Target: "registry:7410", CAFile: empty}, "registry.caFile"},
 		{Config{Target: "registry:7410", CAFile: "missing", Plaintext: true}, "registry.plaintext"},

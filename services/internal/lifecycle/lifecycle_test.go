@@ -45,7 +45,7 @@ func (j *journal) expect(t *testing.T, want ...string) {
 
 // patient is a part that takes a while to stop.
 func (j *journal) patient(name string, takes time.Duration, result error) Part {
-	return Part{name, func(ctx context.Context) error {
+	return Part{Name: name, Run: func(ctx context.Context) error {
 		<-ctx.Done()
 		j.note("%s stopping", name)
 		time.Sleep(takes)
@@ -55,7 +55,7 @@ func (j *journal) patient(name string, takes time.Duration, result error) Part {
 }
 
 func failing(name string, after time.Duration, err error) Part {
-	return Part{name, func(ctx context.Context) error {
+	return Part{Name: name, Run: func(ctx context.Context) error {
 		select {
 		case <-time.After(after):
 			return err
@@ -162,14 +162,14 @@ func TestPartsKeepTheContextsValuesButNotItsEnd(t *testing.T) {
 		var firstEndedFirst bool
 		inner := make(chan struct{})
 		err := Run(ctx, quiet, grace,
-			Part{"outlives", func(own context.Context) error {
+			Part{Name: "outlives", Run: func(own context.Context) error {
 				value = own.Value(key{})
 				<-inner // the later part has stopped while this one still ran
 				firstEndedFirst = own.Err() != nil
 				<-own.Done()
 				return nil
 			}},
-			Part{"needs it", func(own context.Context) error { <-own.Done(); close(inner); synctest.Wait(); return nil }},
+			Part{Name: "needs it", Run: func(own context.Context) error { <-own.Done(); close(inner); synctest.Wait(); return nil }},
 		)
 		if err != nil || value != "kept" || firstEndedFirst {
 			t.Errorf("%v, %v, %t", err, value, firstEndedFirst)

@@ -18,3 +18,15 @@ func TestIs(t *testing.T) {
 		}
 	}
 }
+
+func TestDistinct(t *testing.T) {
+	for want, listens := range map[string]map[string]string{
+		"": {"a": "127.0.0.1:0", "b": "127.0.0.1:0", "c": "127.0.0.1:1", "d": "", "e": "127.0.0.1:2", "f": ""},
+		"b: is 127.0.0.1:1, as a is; each needs a port of its own": {"a": "127.0.0.1:1", "b": "127.0.0.1:1"},
+	} {
+		err := Distinct(listens)
+		if (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("%v: %v", listens, err)
+		}
+	}
+}

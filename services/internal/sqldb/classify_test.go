@@ -5,10 +5,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	mssql "github.com/microsoft/go-mssqldb"
 )
@@ -43,6 +46,15 @@ func TestURLs(t *testing.T) {
 	for url, want := range map[string]string{
 		"sqlite:/tmp/a b.db": "", "sqlserver://u:p@host?database=d&encrypt=true": "", "sqlserver://u:p@host?database=d&encrypt=disable": "",
 		"sqlserver://u:p@host?database=d&encrypt=banana": "banana", "sqlserver://u:p@host?encrypt=true&connection+timeout=x": "timeout", "sqlserver://u:p@host?Encrypt=strict": "",
+		"sqlserver://host?database=d&encrypt=true": "names no user", "sqlserver://u:p@host:1433/INSTANCE?database=d&encrypt=true": "INSTANCE",
+		"sqlserver://u:p@host?initial+catalog=d&encrypt=true": "initial catalog", "sqlserver://u:p@host?database=d&encrypt=true&pooling=true": "pooling",
+		"sqlserver://u:p@host?database=d&encrypt=true&ApplicationIntent=readonly": "read-only replica",
+		// Sign-in without a password.
+		"sqlserver://host?database=d&encrypt=true&fedauth=ActiveDirectoryManagedIdentity": "", "sqlserver://client-id@host?database=d&encrypt=true&FedAuth=activedirectorymsi": "",
+		"sqlserver://host?database=d&encrypt=true&fedauth=ActiveDirectoryDefault": "", "sqlserver://app%40tenant:p@host?database=d&encrypt=true&fedauth=ActiveDirectoryServicePrincipal": "",
+		"sqlserver://host?database=d&encrypt=true&fedauth=ActiveDirectoryServicePrincipal": "fedauth", "sqlserver://host?database=d&encrypt=true&fedauth=ActiveDirectoryInteractive": "none that a service can use",
+		"sqlserver://host?database=d&encrypt=true&fedauth=Kerberos": "none that a service can use", "sqlserver://host?database=d&encrypt=disable&fedauth=ActiveDirectoryManagedIdentity": "needs encrypt=true",
+		"sqlserver://host?database=d&encrypt=true&fedauth=ActiveDirectoryWorkloadIdentity": "cannot work here", // without its environment
 		"": "must be", "sqlite:": "must be", "sqlite:a?mode=memory": "must be", "postgres://x": "must be", "sqlserver://u:p@host?database=d": "encrypt",
 	} {
 		err := CheckURL(url)
@@ -117,5 +129,49 @@ func TestAChangeIsRunAgainWholeAndBounded(t *testing.T) {
 	err = db.Change(ctx, func(*Tx) error { cancel(); return ErrConflict })
 	if !errors.Is(err, context.Canceled) {
 		t.Fatal("a cancelled caller waits on:", err)
+	}
+}
+
+// With the environment that Kubernetes' webhook sets, the sign-in by workload identity is taken, and the driver is the one that does it.
+func TestWorkloadIdentity(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("not-a-real-token"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AZURE_CLIENT_ID", "00000000-0000-0000-0000-000000000001")
+	t.Setenv("AZURE_TENANT_ID", "00000000-0000-0000-0000-000000000002")
+	t.Setenv("AZURE_FEDERATED_TOKEN_FILE", token)
+	const url = "sqlserver://host?database=d&encrypt=true&fedauth=activedirectoryworkloadidentity"
+	if err := CheckURL(url); err != nil {
+		t.Fatal(err)
+	}
+	_, name, err := source(url)
+	if err != nil || !strings.Contains(name, "fedauth=ActiveDirectoryWorkloadIdentity") {
+		t.Errorf("the driver gets %q: %v", name, err) // it compares the case when it asks for a token
+	}
+}
+
+// A database server that takes the connection and never says a word ends the log-in when its caller's time ends.
+func TestALogInEndsWithItsContext(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes the connections
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	for _, encrypt := range []string{"true", "strict", "disable"} {
+		db, err := Open("sqlserver://u:p@"+listener.Addr().String()+"?database=d&encrypt="+encrypt, fstest.MapFS{"sqlserver/x.sql": {Data: []byte("SELECT 1")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		began := time.Now()
+		err = db.Ping(ctx)
+		cancel()
+		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > loginTimeout*3/4 {
+			t.Errorf("encrypt=%s: after %s: %v", encrypt, took, err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

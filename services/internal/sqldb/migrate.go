@@ -2,12 +2,19 @@ package sqldb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
+	"time"
 
+	mssql "github.com/microsoft/go-mssqldb"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
 )
+
+// checkTimeout bounds the reads by which a start decides whether the database fits.
+const checkTimeout = 15 * time.Second
 
 // Migrations is a service's schema, one folder of files per dialect, with a version table of its own.
 type Migrations struct {
@@ -17,10 +24,10 @@ type Migrations struct {
 	Command string
 }
 
-func (db *DB) provider(migrations Migrations) (*goose.Provider, error) {
+func (db *DB) provider(migrations Migrations) (*goose.Provider, database.Store, error) {
 	files, err := fs.Sub(migrations.Files, string(db.Dialect))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	dialect := database.DialectSQLite3
 	if db.Dialect == SQLServer {
@@ -28,22 +35,46 @@ func (db *DB) provider(migrations Migrations) (*goose.Provider, error) {
 	}
 	store, err := database.NewStore(dialect, migrations.Table)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return goose.NewProvider("", db.write, files, goose.WithStore(store), goose.WithDisableGlobalRegistry(true))
+	provider, err := goose.NewProvider("", db.write, files, goose.WithStore(store), goose.WithDisableGlobalRegistry(true))
+	return provider, store, err
+}
+
+// versions are what the schema is, and what this binary needs. Nothing is written, so that a database that takes no writes can be read.
+func (db *DB) versions(ctx context.Context, provider *goose.Provider, store database.Store) (current, target int64, err error) {
+	for _, source := range provider.ListSources() {
+		target = max(target, source.Version)
+	}
+	if err := db.usable(true); err != nil {
+		return 0, target, err
+	}
+	current, err = store.GetLatestVersion(ctx, db.read)
+	if errors.Is(err, database.ErrVersionNotFound) || noSuchTable(err) {
+		return 0, target, nil
+	}
+	return current, target, err
+}
+
+func noSuchTable(err error) bool {
+	var server mssql.Error
+	if errors.As(err, &server) {
+		return server.Number == 208
+	}
+	return err != nil && strings.Contains(err.Error(), "no such table")
 }
 
 // Migrate brings the schema up to what this binary needs, and returns the versions before and after.
 func (db *DB) Migrate(ctx context.Context, migrations Migrations) (before, after int64, err error) {
-	provider, err := db.provider(migrations)
+	provider, store, err := db.provider(migrations)
 	if err != nil {
 		return 0, 0, err
 	}
-	before, after, err = provider.GetVersions(ctx)
-	if err != nil {
+	before, after, err = db.versions(ctx, provider, store)
+	switch {
+	case err != nil || before == after:
 		return before, after, err
-	}
-	if before > after {
+	case before > after:
 		return before, after, tooNew(before, after)
 	}
 	_, err = provider.Up(ctx)
@@ -52,16 +83,18 @@ func (db *DB) Migrate(ctx context.Context, migrations Migrations) (before, after
 
 // CheckSchema refuses a schema that is older or newer than what this binary needs, saying what to run.
 func (db *DB) CheckSchema(ctx context.Context, migrations Migrations) error {
-	provider, err := db.provider(migrations)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	provider, store, err := db.provider(migrations)
 	if err != nil {
 		return err
 	}
-	current, target, err := provider.GetVersions(ctx)
+	current, target, err := db.versions(ctx, provider, store)
 	switch {
 	case err != nil:
 		return fmt.Errorf("the schema's version cannot be read: %w", err)
 	case current < target:
-		return fmt.Errorf("the database's schema is version %d, older than the %d this binary needs; nothing was changed: run `%s` first", current, target, migrations.Command)
+		return Unfit("the database's schema is version %d, older than the %d this binary needs; nothing was changed: run `%s` first", current, target, migrations.Command)
 	case current > target:
 		return tooNew(current, target)
 	}
@@ -69,5 +102,5 @@ func (db *DB) CheckSchema(ctx context.Context, migrations Migrations) error {
 }
 
 func tooNew(current, target int64) error {
-	return fmt.Errorf("the database's schema is version %d, newer than the %d this binary knows; nothing was changed: run the release that made it, or a newer one", current, target)
+	return Unfit("the database's schema is version %d, newer than the %d this binary knows; nothing was changed: run the release that made it, or a newer one", current, target)
 }

@@ -12,10 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	_ "github.com/microsoft/go-mssqldb" // registers "sqlserver"
-	"github.com/microsoft/go-mssqldb/msdsn"
-	_ "modernc.org/sqlite" // registers "sqlite"
 )
 
 // Dialect names the set of statements a database understands.
@@ -41,6 +37,8 @@ type DB struct {
 	read, write *sql.DB
 	prepared    sync.Map     // name to *sql.Stmt, of the read pool
 	step        atomic.Int64 // of the clock, in nanoseconds; see StepClock
+	files       *files       // nil for SQL Server
+	written     written
 }
 
 // CheckURL tells what is wrong with a database URL, without connecting.
@@ -55,31 +53,48 @@ func Open(text string, statements fs.FS) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{Dialect: dialect}
+	db := &DB{Dialect: dialect, written: written{suspect: make(chan struct{}, 1)}}
 	if db.statements, err = Statements(statements, dialect); err != nil {
 		return nil, err
 	}
-	if db.write, err = sql.Open(string(dialect), name); err != nil {
-		return nil, err
-	}
-	db.read = db.write
-	db.write.SetConnMaxLifetime(connMaxLifetime)
-	db.write.SetMaxOpenConns(maxConnections)
-	if dialect == SQLite {
-		if db.read, err = sql.Open(string(dialect), name+"&_pragma=query_only(1)"); err != nil {
+	if dialect == SQLServer {
+		connector, err := newSQLServerConnector(name)
+		if err != nil {
 			return nil, err
 		}
-		db.write.SetMaxOpenConns(1)
-		db.write.SetConnMaxLifetime(0)
-		db.read.SetMaxOpenConns(max(4, runtime.NumCPU()))
-		db.read.SetMaxIdleConns(max(4, runtime.NumCPU()))
+		db.write = sql.OpenDB(connector)
+		db.read = db.write
+		db.write.SetConnMaxLifetime(connMaxLifetime)
+		db.write.SetMaxOpenConns(maxConnections)
+		return db, nil
 	}
-	return db, nil
+	db.files = newFiles(strings.TrimPrefix(text, sqliteScheme))
+	return db, db.openFile(name)
 }
+
+// openFile makes the two pools of a SQLite file.
+func (db *DB) openFile(name string) error {
+	writing, err := db.files.connector(name)
+	if err != nil {
+		return err
+	}
+	reading, err := db.files.connector(name + "&_pragma=query_only(1)")
+	if err != nil {
+		return err
+	}
+	db.write, db.read = sql.OpenDB(writing), sql.OpenDB(reading)
+	db.write.SetMaxOpenConns(1)
+	db.read.SetMaxOpenConns(max(4, runtime.NumCPU()))
+	db.read.SetMaxIdleConns(max(4, runtime.NumCPU()))
+	return nil
+}
+
+// sqliteScheme begins the URL of a database file.
+const sqliteScheme = "sqlite:"
 
 // source turns a URL into a driver's data source name.
 func source(text string) (Dialect, string, error) {
-	if path, ok := strings.CutPrefix(text, "sqlite:"); ok {
+	if path, ok := strings.CutPrefix(text, sqliteScheme); ok {
 		if path == "" || strings.ContainsAny(path, "?#") {
 			return "", "", errors.New("must be sqlite:<path of a file>, without parameters")
 		}
@@ -87,25 +102,14 @@ func source(text string) (Dialect, string, error) {
 		return SQLite, "file:" + (&url.URL{Path: path}).EscapedPath() +
 			"?_txlock=immediate&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)", nil
 	}
-	parsed, err := url.Parse(text)
-	if err != nil || parsed.Scheme != "sqlserver" || parsed.Host == "" {
-		return "", "", errors.New("must be sqlserver://user:password@host?database=name&encrypt=true or sqlite:<path of a file>")
-	}
-	// The driver itself would refuse the rest only when it connects. It names the parameter and its value, never the whole URL.
-	config, err := msdsn.Parse(text)
-	if err != nil {
-		return "", "", err
-	}
-	if config.Parameters[msdsn.Encrypt] == "" {
-		return "", "", errors.New("must state encrypt (true, or disable where the network itself protects the traffic)")
-	}
-	return SQLServer, text, nil
+	name, err := sqlServerSource(text)
+	return SQLServer, name, err
 }
 
 // Close closes the pool.
 func (db *DB) Close() error {
-	if db.read != db.write {
-		return errors.Join(db.read.Close(), db.write.Close())
+	if db.files != nil {
+		return errors.Join(db.files.close(), db.read.Close(), db.write.Close())
 	}
 	return db.write.Close()
 }

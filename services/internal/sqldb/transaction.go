@@ -16,6 +16,9 @@ import (
 // attempts bounds how often a whole transaction is run.
 const attempts = 5
 
+// retryTime is how long a transaction is run again at most: SQLite alone waits 5 s for a lock, and callers are to hear of that.
+const retryTime = 5 * time.Second
+
 // Tx runs statements by name within a transaction.
 type Tx struct {
 	tx *sql.Tx
@@ -28,13 +31,24 @@ func (db *DB) View(ctx context.Context, run func(*Tx) error) error {
 }
 
 // Change runs statements that change something, and commits. It is run again, whole, after a passing failure; so run must be
-// idempotent and keep nothing from an earlier attempt.
+// idempotent and keep nothing from an earlier attempt. A *WriteError says that the database takes no writes.
 func (db *DB) Change(ctx context.Context, run func(*Tx) error) error {
-	for attempt := 1; ; attempt++ {
+	err := db.change(ctx, run)
+	db.written.note(err)
+	return asWriteError(err)
+}
+
+func (db *DB) change(ctx context.Context, run func(*Tx) error) error {
+	var before error // why the attempt before failed
+	for attempt, began := 1, time.Now(); ; attempt++ {
 		err := db.once(ctx, db.write, true, run)
-		if err == nil || attempt == attempts || !Transient(err) {
+		if ctx.Err() != nil && err != nil && !errors.Is(err, ErrCommit) {
+			err = errors.Join(err, before)
+		}
+		if err == nil || attempt == attempts || !Transient(err) || time.Since(began) > retryTime {
 			return err
 		}
+		before = err
 		pause := time.NewTimer(time.Duration(attempt) * (10 + rand.N(time.Duration(40))) * time.Millisecond)
 		select {
 		case <-ctx.Done():
@@ -46,7 +60,13 @@ func (db *DB) Change(ctx context.Context, run func(*Tx) error) error {
 }
 
 func (db *DB) once(ctx context.Context, pool *sql.DB, commit bool, run func(*Tx) error) error {
+	if err := db.usable(commit); err != nil {
+		return err
+	}
 	tx, err := pool.BeginTx(ctx, &sql.TxOptions{ReadOnly: !commit && db.Dialect == SQLite})
+	if err != nil && commit {
+		return db.written.explain(err)
+	}
 	if err != nil {
 		return err
 	}
@@ -67,7 +87,18 @@ func (db *DB) once(ctx context.Context, pool *sql.DB, commit bool, run func(*Tx)
 	if err := tx.Commit(); err != nil {
 		return fmt.Errorf("%w: %w", ErrCommit, err)
 	}
+	if err := db.files.check(); err != nil { // replaced meanwhile: it was written to a file that is gone, or to the one that is there
+		return fmt.Errorf("%w: %w", ErrCommit, err)
+	}
 	return nil
+}
+
+// usable refuses files that were replaced. Before each write it looks; before a read it goes by what was found before.
+func (db *DB) usable(writing bool) error {
+	if writing {
+		return db.files.check()
+	}
+	return db.files.refused()
 }
 
 // Rows runs a named statement within the transaction and calls scan for every row.
@@ -82,6 +113,9 @@ func (t *Tx) Rows(ctx context.Context, name string, scan func(scan func(dest ...
 
 // Rows runs a named statement that reads, in no transaction but its own, and calls scan for every row. It is prepared once.
 func (db *DB) Rows(ctx context.Context, name string, scan func(scan func(dest ...any) error) error, args ...any) error {
+	if err := db.usable(false); err != nil {
+		return err
+	}
 	if offset := db.offset(); offset != 0 {
 		text, err := db.statement(name)
 		if err != nil {

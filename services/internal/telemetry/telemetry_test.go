@@ -83,7 +83,7 @@ func TestAdminIsLocalUnlessAskedForMore(t *testing.T) {
 		if row.want == "" {
 			continue
 		}
-		if admin, err := NewAdmin(row.cfg, NewMetrics(), func() error { return nil }); err == nil {
+		if admin, err := NewAdmin(row.cfg, NewMetrics(), &Readiness{}); err == nil {
 			t.Errorf("%+v listens on %s", row.cfg, admin.Addr())
 		}
 	}
@@ -95,19 +95,15 @@ func TestAdminSaysATakenAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	if _, err := NewAdmin(AdminConfig{Listen: taken.Addr().String()}, NewMetrics(), nil); err == nil || !strings.HasPrefix(err.Error(), "admin.listen: ") {
+	if _, err := NewAdmin(AdminConfig{Listen: taken.Addr().String()}, NewMetrics(), &Readiness{}); err == nil || !strings.HasPrefix(err.Error(), "admin.listen: ") {
 		t.Error(err)
 	}
 }
 
 func TestAdminServesUntilItsContextEnds(t *testing.T) {
 	var notReady atomic.Pointer[error]
-	admin, err := NewAdmin(AdminConfig{Listen: "127.0.0.1:0"}, NewMetrics(), func() error {
-		if why := notReady.Load(); why != nil {
-			return *why
-		}
-		return nil
-	})
+	readiness := &Readiness{}
+	admin, err := NewAdmin(AdminConfig{Listen: "127.0.0.1:0"}, NewMetrics(), readiness)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +128,20 @@ func TestAdminServesUntilItsContextEnds(t *testing.T) {
 		}
 	}
 	expect("GET", "/livez", 200, "ok")
+	expect("GET", "/readyz", 503, "starting")
+	readiness.Waiting(errors.New("waits for the database"))
+	expect("GET", "/readyz", 503, "waits for the database")
+	readiness.Serve(
+		Check{Name: "reads", Problem: func() error {
+			if why := notReady.Load(); why != nil {
+				return *why
+			}
+			return nil
+		}},
+		Check{Name: "writes", Problem: func() error { return errors.New("the disk is full") }, Informs: true},
+	)
 	expect("GET", "/readyz", 200, "ok")
+	expect("GET", "/readyz?verbose", 200, "[+] reads: ok\n[-] writes: the disk is full (readiness does not depend on it)\nok")
 	expect("GET", "/metrics", 200, "process_cpu_seconds_total")
 	expect("GET", "/metrics", 200, "go_goroutines")
 	expect("GET", "/debug/pprof/", 404, "")
@@ -140,6 +149,7 @@ func TestAdminServesUntilItsContextEnds(t *testing.T) {
 	why := errors.New("the database does not answer")
 	notReady.Store(&why)
 	expect("GET", "/readyz", 503, "the database does not answer")
+	expect("GET", "/readyz?verbose", 503, "[-] reads: the database does not answer\n")
 	expect("GET", "/livez", 200, "ok")
 	cancel()
 	if err := <-ended; err != nil {
@@ -152,7 +162,7 @@ func TestAdminServesUntilItsContextEnds(t *testing.T) {
 }
 
 func TestAdminEndedBeforeItRan(t *testing.T) {
-	admin, err := NewAdmin(AdminConfig{Listen: "127.0.0.1:0"}, NewMetrics(), nil)
+	admin, err := NewAdmin(AdminConfig{Listen: "127.0.0.1:0"}, NewMetrics(), &Readiness{})
 	if err != nil {
 		t.Fatal(err)
 	}

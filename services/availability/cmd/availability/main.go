@@ -8,11 +8,15 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/commandcenter/fleet/services/availability"
 	"github.com/commandcenter/fleet/services/internal/config"
 	"github.com/commandcenter/fleet/services/internal/telemetry"
 )
+
+// migrateTimeout is how long migrate may take, unless -timeout says otherwise.
+const migrateTimeout = 10 * time.Minute
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -28,6 +32,10 @@ func run(args []string) error {
 	}
 	flags := flag.NewFlagSet("availability [migrate]", flag.ExitOnError)
 	line := config.Flags(flags)
+	limit := migrateTimeout
+	if migrate {
+		flags.DurationVar(&limit, "timeout", migrateTimeout, "how long migrate may take, with waiting for the database")
+	}
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -53,6 +61,8 @@ func run(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if migrate {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
 		return availability.Migrate(ctx, cfg)
 	}
 	return availability.Run(ctx, cfg)

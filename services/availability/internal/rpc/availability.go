@@ -17,11 +17,15 @@ type Availability struct {
 	store *store.Store
 	mode  availabilityv1.Mode
 	feed  *watch.Feed
+	// writes returns why nothing can be written to the database; nil while writes work.
+	writes func() error
 }
 
-// New makes it. Its watches need Run; mode is what this replica's job does.
-func New(opened *store.Store, mode availabilityv1.Mode, logger *slog.Logger, metrics prometheus.Registerer) *Availability {
-	return &Availability{store: opened, mode: mode, feed: watch.NewFeed(&source{opened, mode}, logger, watch.NewMetrics(metrics))}
+// New makes it. Its watches need Run; mode is what this replica's job does, and writes returns why nothing can be written to the database.
+func New(opened *store.Store, mode availabilityv1.Mode, writes func() error, logger *slog.Logger, metrics prometheus.Registerer) *Availability {
+	return &Availability{
+		store: opened, mode: mode, writes: writes, feed: watch.NewFeed(&source{opened, mode, writes}, logger, watch.NewMetrics(metrics)),
+	}
 }
 
 // Run serves the watches until the context ends. It must end before the gRPC server stops, which waits for running calls.

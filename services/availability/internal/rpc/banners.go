@@ -38,6 +38,14 @@ func banners(o store.Overview, mode availabilityv1.Mode) []string {
 	return found
 }
 
+// unwritable is worse than all others: what operators and the job decide comes to nothing.
+func unwritable(problem error) []string {
+	if problem == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("The database cannot be written: %v. Online, verdicts and maintenance stay as they are, and what is shown grows old.", problem)}
+}
+
 // nobodySweeps is the worst: what is shown grows old, and nothing follows it.
 func nobodySweeps(lease store.Lease, mode availabilityv1.Mode) []string {
 	if lease.Holder != "" {

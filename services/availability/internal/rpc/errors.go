@@ -69,6 +69,7 @@ func refusal(err error, end string) *fault.Error {
 
 // failure is what a caller cannot mend.
 func failure(err error) *fault.Error {
+	var unwritten *sqldb.WriteError
 	switch {
 	case errors.Is(err, watch.ErrStopping):
 		return fault.New(fault.AvailabilityUnavailable, "this replica of the availability service is stopping; watch again, another one answers")
@@ -76,6 +77,8 @@ func failure(err error) *fault.Error {
 		return fault.New(fault.WatchTooSlow, "events were not read for half a minute or more, and the watch was ended; watch again, it begins with everything as it is")
 	case sqldb.Rejected(err): // a rule of the tables that no check of ours knows
 		return fault.New(fault.InvalidArgument, "the database refuses a value: %v; nothing was changed", err).WithCause(err)
+	case errors.As(err, &unwritten):
+		return fault.New(fault.DatabaseReadOnly, "the availability database takes no writes: %s; nothing was changed", unwritten.Problem).WithCause(err)
 	case errors.Is(err, sqldb.ErrCommit):
 		return fault.New(fault.OutcomeUnknown, "the availability database did not confirm the change: it is made or it is not. Look at the present state before repeating it").WithCause(err)
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):

@@ -57,7 +57,7 @@ func serve(t *testing.T, servers ...string) *service {
 	for _, name := range servers {
 		s.run(t, `INSERT INTO TblServer (Name, Type, Online) VALUES (?, 'BenefitManager', 1)`, name)
 	}
-	availability := New(opened, availabilityv1.Mode_MODE_OWN, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	availability := New(opened, availabilityv1.Mode_MODE_OWN, func() error { return nil }, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	server, err := grpcserver.New(grpcserver.Options{
 		Config: grpcserver.ListenConfig{Listen: "127.0.0.1:0"}, Tokens: authn.Local(), Policy: Policy(), Deadlines: Deadlines(),
 		Logger: slog.New(slog.DiscardHandler), DrainGrace: time.Hour, // a stop that is held up fails the test by its time

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -87,10 +88,10 @@ func pathMessage(path verdict.Path, p store.Path) *availabilityv1.PathStatus {
 	}
 }
 
-func overviewMessage(o store.Overview, mode availabilityv1.Mode) *availabilityv1.Overview {
+func overviewMessage(o store.Overview, mode availabilityv1.Mode, unwritten error) *availabilityv1.Overview {
 	message := &availabilityv1.Overview{
 		Mode: mode, Holder: o.Lease.Holder, LeaseExpiresAt: instant(o.Lease.ExpiresAt), SecondWriterAt: instant(o.SecondWriterAt),
-		Banners: banners(o, mode),
+		Banners: slices.Concat(unwritable(unwritten), banners(o, mode)),
 	}
 	for path, p := range o.Paths {
 		message.Paths = append(message.Paths, pathMessage(verdict.Path(path), p))

@@ -13,7 +13,7 @@ func (a *Availability) GetOverview(ctx context.Context, _ *availabilityv1.GetOve
 	if err != nil {
 		return nil, mapped(err, "")
 	}
-	return &availabilityv1.GetOverviewResponse{Overview: overviewMessage(overview, a.mode)}, nil
+	return &availabilityv1.GetOverviewResponse{Overview: overviewMessage(overview, a.mode, a.writes())}, nil
 }
 
 // OrderBrake stores an operator's order.

@@ -21,8 +21,9 @@ func (a *Availability) WatchAvailability(_ *availabilityv1.WatchAvailabilityRequ
 
 // source is the store as the watches read it.
 type source struct {
-	store *store.Store
-	mode  availabilityv1.Mode
+	store  *store.Store
+	mode   availabilityv1.Mode
+	writes func() error
 }
 
 // Overview reads how the job goes. The revision is read first.
@@ -31,7 +32,7 @@ func (s *source) Overview(ctx context.Context) (*availabilityv1.Overview, int64,
 	if err != nil {
 		return nil, 0, err
 	}
-	return overviewMessage(overview, s.mode), overview.Revision, nil
+	return overviewMessage(overview, s.mode, s.writes()), overview.Revision, nil
 }
 
 // serversPerRead keeps transactions that read short.

@@ -83,7 +83,7 @@ func TestServersThatAreGoneAreNotRead(t *testing.T) {
 	s.record(t, s.lead(t), verdict.PerPath[store.Path]{}, judged(2, true, verdict.Available, verdict.HeartbeatFresh))
 	s.run(t, `DELETE FROM TblServer WHERE ServerKey = 1`)
 	s.run(t, `UPDATE TblServer SET Type = 'Other' WHERE ServerKey = 2`)
-	from := &source{s.store, availabilityv1.Mode_MODE_OWN}
+	from := &source{store: s.store, mode: availabilityv1.Mode_MODE_OWN}
 	all, err := from.Servers(t.Context())
 	if err != nil || len(all) != 1 || all[0].GetServerKey() != 3 {
 		t.Error(all, err)

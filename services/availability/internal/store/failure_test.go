@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/commandcenter/fleet/services/availability/internal/store"
-	"github.com/commandcenter/fleet/services/internal/sqldb"
 )
 
 // withStatement opens the database once more, with one statement replaced.
@@ -91,31 +90,13 @@ func TestRightsThatAreMissingAreNamedWhereNothingIsSeen(t *testing.T) {
 	}
 }
 
-// A file without the right to write opens as well, and even begins a transaction: only writing tells.
-func TestADatabaseThatCannotBeWrittenIsRefused(t *testing.T) {
+// What is known can be shown without writes: the service starts, and says that nothing can be written.
+func TestADatabaseThatCannotBeWrittenIsTaken(t *testing.T) {
 	d := onSQLite(t)
 	before := d.dump(t)
-	refusing := withStatement(t, d, "try_write", "UPDATE Nowhere SET x = 1")
-	if err := refusing.Check(t.Context(), false); err == nil || !strings.Contains(err.Error(), "the database cannot be written to") {
-		t.Fatal(err)
-	}
-	if err := d.Check(t.Context(), true); err != nil || d.dump(t) != before {
-		t.Fatal("the check changed something", err)
-	}
-	texts, err := sqldb.Statements(store.Statements(), sqldb.SQLite)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := d.raw.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if _, err := conn.ExecContext(t.Context(), "PRAGMA query_only = 1"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.ExecContext(t.Context(), texts["try_write"]); err == nil || !strings.Contains(err.Error(), "readonly") {
-		t.Fatal("it is no write:", err)
+	refusing := withStatement(t, d, "probe_write", "UPDATE Nowhere SET x = 1")
+	if err := refusing.Check(t.Context(), true); err != nil || d.dump(t) != before {
+		t.Fatal("the check wrote something", err)
 	}
 }
 

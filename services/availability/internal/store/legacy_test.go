@@ -113,7 +113,7 @@ func TestLegacyTablesThatLackWhatIsUsedAreRefusedByName(t *testing.T) {
 		"a log that wants more": {
 			[]string{legacyServers, `CREATE TABLE TblServerOfflineLog (ServerKey INTEGER, CreateDate TEXT, Cause TEXT NOT NULL)`},
 			false,
-			[]string{"TblServerOfflineLog.cause requires a value"},
+			[]string{"TblServerOfflineLog.Cause requires a value"},
 		},
 	} {
 		s, err := store.Open("sqlite:" + filepath.Join(t.TempDir(), "fleet.db"))

@@ -195,7 +195,6 @@ func TestADatabaseThatIsReadOnlyForAWhileLosesNothing(t *testing.T) {
 	for what, act := range map[string]func() error{
 		"record": func() error { _, err := d.Record(t.Context(), sweep); return err },
 		"renew":  func() error { _, err := d.RenewLease(t.Context(), token, time.Minute); return err },
-		"check":  func() error { return d.Check(t.Context(), false) },
 	} {
 		if err := act(); err == nil || !strings.Contains(err.Error(), "readonly") {
 			t.Errorf("%s: %v", what, err)

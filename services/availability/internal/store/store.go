@@ -52,14 +52,14 @@ func Open(url string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{db: db, names: servernames.New(db)}, nil
+	return New(db), nil
 }
+
+// New is the store of a database that was opened with Statements.
+func New(db *sqldb.DB) *Store { return &Store{db: db, names: servernames.New(db)} }
 
 // Close closes the database.
 func (s *Store) Close() error { return s.db.Close() }
-
-// Ping tells whether the database answers.
-func (s *Store) Ping(ctx context.Context) error { return s.db.Ping(ctx) }
 
 // Migrate brings the schema up, and returns the versions before and after.
 func (s *Store) Migrate(ctx context.Context) (before, after int64, err error) {

@@ -28,6 +28,7 @@ type Evidence struct {
 	roundTrip  time.Duration
 	missing    bool // the last one did not come back
 	receivedAt time.Time
+	reachedAt  time.Time // a canary was last received by the own listener, whatever became of it then
 }
 
 // NewEvidence makes the evidence of this process.
@@ -40,6 +41,23 @@ func (e *Evidence) canary(ctx context.Context) context.Context {
 func (e *Evidence) isCanary(ctx context.Context) bool {
 	presented := metadata.ValueFromIncomingContext(ctx, canaryKey)
 	return len(presented) == 1 && subtle.ConstantTimeCompare([]byte(presented[0]), []byte(e.secret)) == 1
+}
+
+// reached notes that a canary came to the own listener.
+func (e *Evidence) reached() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.reachedAt = time.Now()
+}
+
+// Reached returns why the own listener is not known to be reached; nil when it is.
+func (e *Evidence) Reached() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.reachedAt.IsZero() || time.Since(e.reachedAt) >= canaryMaxAge {
+		return fmt.Errorf("no call of our own reached the agents' listener within %s", canaryMaxAge)
+	}
+	return nil
 }
 
 // received notes a heartbeat.

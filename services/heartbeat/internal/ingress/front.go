@@ -13,8 +13,8 @@ import (
 	"github.com/commandcenter/fleet/services/internal/restserver"
 )
 
-// DrainGrace is how long calls under way may go on at the stop.
-const DrainGrace = answerTimeout + 3*time.Second
+// DrainGrace is how long calls under way may go on at the stop: a call of 10 s to the registry, and the way back.
+const DrainGrace = 15 * time.Second
 
 // Front is the REST listener.
 type Front struct {

@@ -83,7 +83,10 @@ func (p *Prover) Run(ctx context.Context) error {
 // prove sends a canary. If it could not bring the report, that is brought directly: the registry is to know that we are there.
 func (p *Prover) prove(ctx context.Context) error {
 	if why := p.Membership.Standing().turnsAway(); why != "" {
-		return p.Report(ctx) // nothing is to be proven now
+		bounded, cancel := context.WithTimeout(p.Evidence.canary(ctx), proofTimeout)
+		defer cancel()
+		_ = p.ping(bounded) // it is turned away, as agents are, and shows that the listener does that
+		return p.Report(ctx)
 	}
 	bounded, cancel := context.WithTimeout(p.Evidence.canary(ctx), proofTimeout)
 	defer cancel()

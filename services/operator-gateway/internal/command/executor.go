@@ -25,6 +25,8 @@ import (
 const (
 	// decisionLifetime is how long a routing decision is good for (I-1).
 	decisionLifetime = time.Second
+	// lookupTimeout is how much of the budget the registry may take to answer for the agent.
+	lookupTimeout = 2 * time.Second
 	// leastBudget is what must be left to send at all.
 	leastBudget = 100 * time.Millisecond
 	// answerMargin is kept of a caller's own deadline, so that the caller still hears the answer.
@@ -153,7 +155,9 @@ func (r *run) execute(ctx context.Context) (Result, error) {
 // decide reads the agent and applies the routing rules.
 func (r *run) decide(ctx context.Context) error {
 	r.readAt = time.Now()
-	read, err := r.Registry.GetAgent(ctx, r.name)
+	asking, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	read, err := r.Registry.GetAgent(asking, r.name)
 	if err != nil {
 		return r.unread(err)
 	}

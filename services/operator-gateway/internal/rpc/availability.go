@@ -82,12 +82,17 @@ func (s *Availability) WatchAvailability(_ *operatorv1.WatchAvailabilityRequest,
 		case <-ctx.Done():
 		}
 	}()
+	begun := time.AfterFunc(snapshotTimeout, cancel)
+	defer begun.Stop()
 	events, err := s.Service.WatchAvailability(ctx, &availabilityv1.WatchAvailabilityRequest{})
 	if err != nil {
 		return s.ended(stream.Context(), err)
 	}
-	for {
+	for first := true; ; first = false {
 		event, err := events.Recv()
+		if first && !begun.Stop() {
+			err = status.FromContextError(context.DeadlineExceeded).Err()
+		}
 		if err != nil {
 			return s.ended(stream.Context(), err)
 		}

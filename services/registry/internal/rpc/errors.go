@@ -63,11 +63,18 @@ func reason(err error) *fault.Error {
 	if found := cloudReason(err); found != nil {
 		return found
 	}
+	var unwritten *sqldb.WriteError
+	if errors.As(err, &unwritten) {
+		return fault.New(fault.DatabaseReadOnly, "the registry's database takes no writes: %s; nothing was changed", unwritten.Problem).WithCause(err)
+	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return fault.From(err)
 	}
 	if sqldb.Rejected(err) { // a rule of the tables that no check of ours knows, such as a constraint of the legacy ones
 		return fault.New(fault.InvalidArgument, "the database refuses a value: %v; nothing was changed", err).WithCause(err)
+	}
+	if errors.Is(err, sqldb.ErrCommit) {
+		return fault.New(fault.OutcomeUnknown, "the registry's database did not confirm the change: it is made or it is not. Look at the present state before repeating it").WithCause(err)
 	}
 	// What is left came from the database. Callers may ask again, and nothing was sent to any agent.
 	return fault.New(fault.RegistryUnavailable, "the registry's database did not answer as it should; the cause is in the log under the request id").WithCause(err)

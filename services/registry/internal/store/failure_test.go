@@ -145,7 +145,7 @@ func TestLegacyTablesThatLackWhatIsUsedAreRefusedByName(t *testing.T) {
 	for table, want := range map[string]string{
 		`CREATE TABLE TblServer (ServerKey INTEGER PRIMARY KEY, Name TEXT, Url TEXT, Type TEXT, Online INTEGER, Region TEXT)`:                                      "TblServer.Active",
 		`CREATE TABLE TblServer (ServerKey INTEGER PRIMARY KEY, Name TEXT, Url BLOB, Type TEXT, Active INTEGER, Online INTEGER, Region TEXT)`:                      "TblServer.Url",
-		`CREATE TABLE TblServer (ServerKey INTEGER PRIMARY KEY, Name TEXT, Url TEXT, Type TEXT, Active INTEGER, Online INTEGER, Region TEXT, Owner TEXT NOT NULL)`: "serverDefaults.owner",
+		`CREATE TABLE TblServer (ServerKey INTEGER PRIMARY KEY, Name TEXT, Url TEXT, Type TEXT, Active INTEGER, Online INTEGER, Region TEXT, Owner TEXT NOT NULL)`: "serverDefaults.Owner",
 		`CREATE TABLE TblServer (ServerKey INTEGER PRIMARY KEY, Name TEXT, Url TEXT, Type TEXT, Active INTEGER, Online INTEGER)`:                                   "serverDefaults.Region",
 	} {
 		s, _ := onSQLite(t, table)

@@ -1,0 +1,1 @@
+SELECT ProbedAt FROM TblAvailabilityProbe WHERE ProbeKey = 1;

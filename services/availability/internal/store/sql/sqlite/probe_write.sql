@@ -1,0 +1,1 @@
+UPDATE TblAvailabilityProbe SET ProbedAt = strftime('%Y-%m-%dT%H:%M:%fZ', 'now') WHERE ProbeKey = 1;

@@ -1,1 +1,0 @@
-UPDATE TblAvailabilityState SET Acts = Acts WHERE StateKey = 0;

@@ -1,0 +1,1 @@
+SELECT ProbedAt FROM dbo.TblAvailabilityProbe WITH (READPAST) WHERE ProbeKey = 1;

@@ -1,0 +1,1 @@
+UPDATE dbo.TblAvailabilityProbe SET ProbedAt = SYSUTCDATETIME() WHERE ProbeKey = 1;

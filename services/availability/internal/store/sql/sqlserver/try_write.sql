@@ -1,1 +1,0 @@
-UPDATE dbo.TblAvailabilityState SET Acts = Acts WHERE StateKey = 0;

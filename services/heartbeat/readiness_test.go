@@ -1,0 +1,91 @@
+package heartbeat_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+
+	emulator "github.com/commandcenter/fleet/servicebus-emulator"
+	"github.com/commandcenter/fleet/services/heartbeat"
+	"github.com/commandcenter/fleet/services/internal/config"
+)
+
+// serving asks a service's gRPC health at an address.
+func serving(t *testing.T, address, service string) bool {
+	t.Helper()
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	check(t, err)
+	defer conn.Close()
+	answer, err := healthv1.NewHealthClient(conn).Check(t.Context(), &healthv1.HealthCheckRequest{Service: service})
+	return err == nil && answer.GetStatus() == healthv1.HealthCheckResponse_SERVING
+}
+
+// silent is a listener that takes connections and never says a word.
+func silent(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	t.Cleanup(func() { check(t, listener.Close()) })
+	go func() {
+		var held []net.Conn // or the collector would close them
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				for _, one := range held {
+					one.Close()
+				}
+				return
+			}
+			held = append(held, conn)
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// Readiness is the agents' listener's own: without bus and registry agents still get an answer, and both are told on ?verbose.
+func TestReadinessIsThatOfTheAgentsListener(t *testing.T) {
+	t.Parallel()
+	registry, e := newServer(t), newEmulator(t, emulator.SubscriptionProperties{})
+	r := run(t, controlServer(t, e, registry))
+	eventually(t, "all works", func() bool { all, _ := r.ready(); return all })
+	registry.stop()
+	defer registry.start(t)
+	check(t, e.Close())
+	eventually(t, "bus and registry are told", func() bool {
+		status, text := r.readyz()
+		if status != http.StatusOK {
+			t.Fatalf("not ready without them: %d %s", status, text)
+		}
+		return strings.Contains(text, "[-] bus: ") && strings.Contains(text, "[-] registry: ") && strings.Contains(text, "[+] serving: ok")
+	})
+	if !serving(t, r.at.GRPC, heartbeat.IngressHealthService) || !serving(t, r.at.GRPC, "") {
+		t.Error("the health that Kubernetes asks for follows the bus or the registry")
+	}
+	if serving(t, r.at.GRPC, heartbeat.HealthService) {
+		t.Error("the ingest claims to work")
+	}
+}
+
+// A bus and a registry that take connections and never answer hold up neither the start nor the stop.
+func TestWhatNeverAnswersHoldsUpNothing(t *testing.T) {
+	t.Parallel()
+	cfg := controlServer(t, newEmulator(t, emulator.SubscriptionProperties{}), newServer(t))
+	cfg.Registry.Target = silent(t)
+	cfg.Bus.ConnectionString = config.Secret(fmt.Sprintf("Endpoint=sb://%s;SharedAccessKeyName=a;SharedAccessKey=fake;UseDevelopmentEmulator=true", silent(t)))
+	r := run(t, cfg)
+	response, err := http.Get("http://" + r.at.Admin + "/livez")
+	check(t, err)
+	check(t, response.Body.Close())
+	http.DefaultClient.CloseIdleConnections()
+	eventually(t, "the agents' listener is ready", func() bool { status, _ := r.readyz(); return status == http.StatusOK })
+	began := time.Now()
+	r.end(t) // within patience
+	t.Logf("stopped within %s", time.Since(began).Round(time.Millisecond))
+}

@@ -1,0 +1,1 @@
+SELECT ProbedAt FROM TblRegistryProbe WHERE ProbeKey = 1;

@@ -1,0 +1,1 @@
+UPDATE dbo.TblRegistryProbe SET ProbedAt = SYSUTCDATETIME() WHERE ProbeKey = 1;
