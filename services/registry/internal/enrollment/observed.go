@@ -45,11 +45,16 @@ func (c Contact) settled(h Heartbeat, now time.Time) Contact {
 	}
 	settle(&c.Newest.ObservedAt)
 	settle(&c.BindingsOrder.ObservedAt)
-	if slices.ContainsFunc(c.EarlierBoots, func(b Boot) bool { return b.ObservedAt.After(latest) || b.TurnedAt.After(latest) }) {
+	ahead := func(b Boot) bool {
+		return b.ObservedAt.After(latest) || b.SupersededAt.After(latest) || b.TurnedAt.After(latest)
+	}
+	if slices.ContainsFunc(c.EarlierBoots, ahead) {
 		c.EarlierBoots = slices.Clone(c.EarlierBoots)
 		for i := range c.EarlierBoots {
-			settle(&c.EarlierBoots[i].ObservedAt)
-			settle(&c.EarlierBoots[i].TurnedAt)
+			boot := &c.EarlierBoots[i]
+			settle(&boot.ObservedAt)
+			settle(&boot.SupersededAt)
+			settle(&boot.TurnedAt)
 		}
 	}
 	return c

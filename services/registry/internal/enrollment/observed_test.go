@@ -44,3 +44,29 @@ func TestI6_AMessageThatComesAgainIsAsOldAsItIs(t *testing.T) {
 		t.Errorf("%v %+v: heard at %s", result, changes, again.LastBusAt)
 	}
 }
+
+// Nothing that a clock left in the future, which was stepped back since, is older than what comes now; nor does it count as a turn of now.
+func TestI6_InstantsFromTheFutureProveNothing(t *testing.T) {
+	ahead := at(4600)
+	contact := Contact{
+		LastDirectAt: ahead, Newest: Order{BootID: "b", Sequence: 9, ObservedAt: ahead}, BindingsOrder: Order{BootID: "b", Sequence: 9, ObservedAt: ahead},
+		EarlierBoots: []Boot{{ID: "a", Sequence: 5, ObservedAt: ahead, SupersededAt: ahead, TurnedAt: ahead, Turns: 1}},
+	}
+	h := beat("c", 1, 0)
+	h.Path, h.Age = Direct, Age{Known: true}
+	now := at(1000)
+	next, _, result := contact.Observe(h.Placed(now, 0), now)
+	if result != Updated || next.Newest.BootID != "c" || !next.LastDirectAt.Equal(now) {
+		t.Errorf("%v: %+v", result, next)
+	}
+	for _, boot := range next.EarlierBoots {
+		for _, instant := range []time.Time{boot.ObservedAt, boot.SupersededAt, boot.TurnedAt} {
+			if instant.After(now) {
+				t.Errorf("in the future of %s: %+v", now, boot)
+			}
+		}
+	}
+	if contact.EarlierBoots[0].ObservedAt != ahead {
+		t.Error("what was given is changed")
+	}
+}
