@@ -14,6 +14,7 @@ import (
 	"github.com/commandcenter/fleet/agent/fleet"
 	"github.com/commandcenter/fleet/deploy/local"
 	"github.com/commandcenter/fleet/deploy/story"
+	"github.com/commandcenter/fleet/servicebus-emulator/broker"
 )
 
 const (
@@ -136,8 +137,15 @@ func TestAPreviewShowsTheGap(t *testing.T) {
 // availableSystem is a system with two replicas of the availability service and times short enough to be watched.
 func availableSystem(t *testing.T) (*local.System, story.Client) {
 	t.Helper()
+	return availableSystemAt(t, nil)
+}
+
+// availableSystemAt is one whose broker has a clock of its own; nil is this machine's.
+func availableSystemAt(t *testing.T, clock broker.Clock) (*local.System, story.Client) {
+	t.Helper()
 	system, err := local.Start(t.Context(), local.Config{
 		Dir: t.TempDir(), REST: "127.0.0.1:0", AnyPorts: true, HeartbeatInterval: time.Second, SweepInterval: 300 * time.Millisecond, AvailabilityReplicas: 2,
+		BrokerClock: clock,
 		// The third speaks on: where nobody is heard at all, we are blind.
 		Agents: []fleet.Agent{{Name: other, ServiceBus: true}, {Name: "BM-THIRD-03", ServiceBus: true}},
 	})

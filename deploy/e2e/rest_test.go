@@ -3,7 +3,9 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -214,4 +216,54 @@ func raw(t *testing.T, world story.World, method, path, body, etag string) (int,
 func storyAt(t testing.TB) (story.World, func(), error) {
 	t.Helper()
 	return local.StartStory(t.Context(), t.TempDir())
+}
+
+// TestListsAreSortedFilteredAndCounted asks for agents as operators do, over the whole way, page by page.
+func TestListsAreSortedFilteredAndCounted(t *testing.T) {
+	world := world(t)
+	names := []string{story.Bus, story.Both, story.HTTP, story.Pending, story.Spare}
+	for _, name := range names {
+		if name != story.HTTP { // which sends no heartbeats
+			heard(t, world, name)
+		}
+	}
+	list := func(query string) (found []string, total string) {
+		t.Helper()
+		for token := ""; ; {
+			answer, err := world.Client.Do(t.Context(), http.MethodGet, "/api/config/agents?pageSize=2&"+query+"&pageToken="+token, nil, "")
+			if err != nil || answer.Status != http.StatusOK {
+				t.Fatal(query, answer.Raw, err)
+			}
+			for _, agent := range answer.List("agents") {
+				found = append(found, fmt.Sprint(agent["name"]))
+			}
+			total = fmt.Sprint(answer.Body["total"])
+			if token, _ = answer.Body["nextPageToken"].(string); token == "" {
+				return found, total
+			}
+		}
+	}
+	all, total := list("orderBy=name")
+	down, _ := list("order_by=name%20desc")
+	slices.Reverse(down)
+	if len(all) < 4 || total != fmt.Sprint(len(all)) || !slices.IsSorted(all) || !slices.Equal(all, down) {
+		t.Errorf("%v of %s, and %v", all, total, down)
+	}
+	if found, total := list("unseenFor=7d"); len(found) != 0 || total != "0" {
+		t.Errorf("unseen for a week: %v of %s", found, total)
+	}
+	if found, total := list("unseenFor=0.001s&states=pending&orderBy=lastHeartbeat"); len(found) != len(all) || total != fmt.Sprint(len(all)) {
+		t.Errorf("unseen for a millisecond: %v of %s", found, total)
+	}
+	if found, _ := list("agentVersion=none"); len(found) != 0 {
+		t.Errorf("of no version: %v", found)
+	}
+	for _, query := range []string{
+		"/api/config/agents?orderBy=colour", "/api/config/servers?orderBy=colour", "/api/agents?orderBy=colour", "/api/availability/servers?orderBy=colour",
+		"/api/config/control-servers?orderBy=colour", "/api/config/affinity-groups?orderBy=colour", "/api/config/partition-events?orderBy=colour",
+	} {
+		if status, _, raw := raw(t, world, http.MethodGet, query, "", ""); status != http.StatusBadRequest || !strings.Contains(raw, `"#/orderBy"`) || !strings.Contains(raw, "must be one of ") {
+			t.Errorf("%s: %d %s", query, status, raw)
+		}
+	}
 }

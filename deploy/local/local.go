@@ -17,6 +17,7 @@ import (
 	"github.com/commandcenter/fleet/agent/fleet"
 	"github.com/commandcenter/fleet/deploy/entities"
 	servicebusemulator "github.com/commandcenter/fleet/servicebus-emulator"
+	"github.com/commandcenter/fleet/servicebus-emulator/broker"
 	operatorgateway "github.com/commandcenter/fleet/services/operator-gateway"
 	"github.com/commandcenter/fleet/services/registry"
 )
@@ -48,6 +49,8 @@ type Config struct {
 	AvailabilityReplicas int
 	// WriteBudget is how long a write may take. Zero: the gateway's default.
 	WriteBudget time.Duration
+	// BrokerClock is the emulator's clock. Nil: this machine's.
+	BrokerClock broker.Clock
 	// Agents are the simulated agents.
 	Agents []fleet.Agent
 	// Log receives the services' log.
@@ -195,7 +198,7 @@ func (s *System) startEmulator(cfg Config) error {
 		return err
 	}
 	s.emulator, err = servicebusemulator.Start(topics, servicebusemulator.Options{
-		Listen: cfg.address("127.0.0.1:5672"), Logger: cfg.logger("servicebus-emulator"),
+		Listen: cfg.address("127.0.0.1:5672"), Logger: cfg.logger("servicebus-emulator"), Clock: cfg.BrokerClock,
 	})
 	if err != nil {
 		return fmt.Errorf("emulator: %w", err)

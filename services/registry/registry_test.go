@@ -257,6 +257,8 @@ func TestI17_SettingsThatAreWrongAreNamed(t *testing.T) {
 		"cloud.leaseTimeout":   func(c *registry.Config) { c.Cloud.LeaseTimeout = 0 },
 		"cloud.freezeInterval": func(c *registry.Config) { c.Cloud.FreezeInterval = 0 },
 		"cloud.drainGrace":     func(c *registry.Config) { c.Cloud.DrainGrace = -time.Second },
+		"returns.longestPause": func(c *registry.Config) { c.Returns.LongestPause = 11 * time.Minute },
+		"returns.busReconnect": func(c *registry.Config) { c.Returns.BusReconnect = 0 },
 		"cloud.evictionGrace":  func(c *registry.Config) { c.Cloud.EvictionGrace = c.Cloud.FreezeInterval },
 	} {
 		cfg := registry.DefaultConfig()

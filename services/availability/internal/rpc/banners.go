@@ -81,7 +81,7 @@ func frozen(path verdict.Path, p store.Path) string {
 	}
 	if !p.StartingUntil.IsZero() {
 		return fmt.Sprintf("The %s path is starting, until %s (%s): it has to prove itself after a start or an outage, and agents may need as long to come back. "+
-			"Until then nobody heard on it is turned offline for silence, and %s. Recoveries and maintenance are carried out.",
+			"Until then no server whose agent is heard on it goes offline for silence, and %s. Recoveries and maintenance are carried out.",
 			path, clock(p.StartingUntil), p.Blind, held(p.Held))
 	}
 	return fmt.Sprintf("The %s path has been frozen since %s (%s): nobody heard on it is turned offline for silence, and %s. Recoveries and maintenance are carried out.",

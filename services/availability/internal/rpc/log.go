@@ -8,6 +8,7 @@ import (
 	availabilityv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/availability/v1"
 	"github.com/commandcenter/fleet/services/availability/internal/store"
 	"github.com/commandcenter/fleet/services/internal/fault"
+	"github.com/commandcenter/fleet/services/internal/paging"
 )
 
 // ListOfflineLog reads a page of a server's offline log.
@@ -23,16 +24,21 @@ func (a *Availability) ListOfflineLog(ctx context.Context, request *availability
 	if !startAt.IsZero() && !endAt.IsZero() && !startAt.Before(endAt) {
 		return nil, fault.Invalid("/endAt", "must be after startAt")
 	}
-	type logOf struct {
-		Server     string
-		Start, End int64
-	}
-	question := logOf{request.GetServer(), startAt.UnixMilli(), endAt.UnixMilli()}
-	after, err := parsePageToken[store.LogCursor](request.GetPageToken(), question)
+	order, err := paging.ParseOrder(request.GetOrderBy(), "created_at desc", "created_at")
 	if err != nil {
 		return nil, err
 	}
-	entries, next, err := a.store.OfflineLog(ctx, request.GetServer(), startAt, endAt, pageSize(request.GetPageSize()), after)
+	type logOf struct {
+		Server     string
+		Start, End int64
+		Order      paging.Order
+	}
+	question := logOf{request.GetServer(), startAt.UnixMilli(), endAt.UnixMilli(), order}
+	after, err := paging.Parse[store.LogCursor](request.GetPageToken(), question)
+	if err != nil {
+		return nil, err
+	}
+	entries, next, err := a.store.OfflineLog(ctx, request.GetServer(), store.LogSpan{StartAt: startAt, EndAt: endAt, OldestFirst: !order.Descending}, paging.Size(request.GetPageSize()), after)
 	if err != nil {
 		return nil, mapped(err, "")
 	}
@@ -41,7 +47,7 @@ func (a *Availability) ListOfflineLog(ctx context.Context, request *availability
 		response.Entries = append(response.Entries, &availabilityv1.OfflineLogEntry{CreatedAt: timestamppb.New(at)})
 	}
 	if next != nil {
-		response.NextPageToken, err = pageToken(*next, question)
+		response.NextPageToken, err = paging.Token(*next, question)
 	}
 	return response, err
 }

@@ -5,6 +5,7 @@ import (
 
 	availabilityv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/availability/v1"
 	"github.com/commandcenter/fleet/services/availability/internal/store"
+	"github.com/commandcenter/fleet/services/internal/paging"
 )
 
 // ListAvailability reads a page of servers with their verdicts.
@@ -23,15 +24,20 @@ func (a *Availability) ListAvailability(ctx context.Context, request *availabili
 			filter.States = append(filter.States, wanted)
 		}
 	}
-	after, err := parsePageToken[int64](request.GetPageToken(), filter)
+	order, err := paging.ParseOrder(request.GetOrderBy(), "key", "key", "name", "verdict", "since")
 	if err != nil {
 		return nil, err
 	}
-	var afterKey int64
-	if after != nil {
-		afterKey = *after
+	type listOf struct {
+		Filter store.Filter
+		Order  paging.Order
 	}
-	servers, more, err := a.store.Statuses(ctx, filter, pageSize(request.GetPageSize()), afterKey)
+	question := listOf{filter, order}
+	after, err := paging.Parse[store.StatusCursor](request.GetPageToken(), question)
+	if err != nil {
+		return nil, err
+	}
+	servers, next, err := a.store.SortedStatuses(ctx, filter, order, paging.Size(request.GetPageSize()), after)
 	if err != nil {
 		return nil, mapped(err, "")
 	}
@@ -39,8 +45,8 @@ func (a *Availability) ListAvailability(ctx context.Context, request *availabili
 	for _, server := range servers {
 		response.Servers = append(response.Servers, serverMessage(server))
 	}
-	if more {
-		response.NextPageToken, err = pageToken(servers[len(servers)-1].Key, filter)
+	if next != nil {
+		response.NextPageToken, err = paging.Token(*next, question)
 	}
 	return response, err
 }

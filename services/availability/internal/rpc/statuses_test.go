@@ -122,6 +122,8 @@ func TestI17_PageTokensBelongToTheirQuestion(t *testing.T) {
 	}
 	for name, request := range map[string]*availabilityv1.ListAvailabilityRequest{
 		"another filter": {PageToken: page.GetNextPageToken(), Query: "bm"},
+		"another order":  {PageToken: page.GetNextPageToken(), OrderBy: "name"},
+		"the other way":  {PageToken: page.GetNextPageToken(), OrderBy: "key desc"},
 		"another key":    {PageToken: page.GetNextPageToken(), ServerKeys: []int64{1}},
 		"no token":       {PageToken: "!!"},
 		"nonsense":       {PageToken: "AAAA"},
@@ -138,6 +140,16 @@ func TestI17_PageTokensBelongToTheirQuestion(t *testing.T) {
 	}
 }
 
+func TestI17_OrdersThatAreNoneNameThoseThereAre(t *testing.T) {
+	s := serve(t, "BM-1")
+	_, err := s.ListAvailability(t.Context(), &availabilityv1.ListAvailabilityRequest{OrderBy: "colour"})
+	invalid(t, err, "/orderBy", "must be one of key, name, verdict, since")
+	_, err = s.ListOfflineLog(t.Context(), &availabilityv1.ListOfflineLogRequest{Server: "BM-1", OrderBy: "name"})
+	invalid(t, err, "/orderBy", "must be one of created_at")
+	_, err = s.ListMaintenanceWindows(t.Context(), &availabilityv1.ListMaintenanceWindowsRequest{Server: "BM-1", OrderBy: "name"})
+	invalid(t, err, "/orderBy", "must be one of created_by, id, next")
+}
+
 func TestOfflineLogPagesNewestFirst(t *testing.T) {
 	s := serve(t, "BM-1", "BM-2")
 	var want []time.Time
@@ -151,6 +163,11 @@ func TestOfflineLogPagesNewestFirst(t *testing.T) {
 	for _, size := range []int32{0, 1, 2, 3} {
 		if got := s.offlineLog(t, &availabilityv1.ListOfflineLogRequest{Server: "bm-1", PageSize: size}); !slices.EqualFunc(got, want, time.Time.Equal) {
 			t.Errorf("pages of %d: %v", size, got)
+		}
+		oldest := slices.Clone(want)
+		slices.Reverse(oldest)
+		if got := s.offlineLog(t, &availabilityv1.ListOfflineLogRequest{Server: "bm-1", PageSize: size, OrderBy: "createdAt"}); !slices.EqualFunc(got, oldest, time.Time.Equal) {
+			t.Errorf("oldest first, pages of %d: %v", size, got)
 		}
 		ranged := &availabilityv1.ListOfflineLogRequest{Server: "bm-1", PageSize: size, StartAt: timestamppb.New(noon.Add(time.Minute)), EndAt: timestamppb.New(noon.Add(2 * time.Minute))}
 		if got := s.offlineLog(t, ranged); !slices.EqualFunc(got, want[1:4], time.Time.Equal) {

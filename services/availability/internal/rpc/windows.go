@@ -1,7 +1,10 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,13 +15,35 @@ import (
 	"github.com/commandcenter/fleet/services/availability/internal/store"
 	"github.com/commandcenter/fleet/services/availability/internal/windows"
 	"github.com/commandcenter/fleet/services/internal/fault"
+	"github.com/commandcenter/fleet/services/internal/paging"
 )
 
 // shownOccurrences is how many occurrences of a window are shown.
 const shownOccurrences = 5
 
+// windowOrders are the orders of a server's windows, which are read whole, by name.
+var windowOrders = map[string]func(a, b *availabilityv1.MaintenanceWindow) int{
+	"id": func(a, b *availabilityv1.MaintenanceWindow) int { return cmp.Compare(a.GetId(), b.GetId()) },
+	"created_by": func(a, b *availabilityv1.MaintenanceWindow) int {
+		return cmp.Compare(a.GetCreatedBy(), b.GetCreatedBy())
+	},
+	"next": func(a, b *availabilityv1.MaintenanceWindow) int { return nextStart(a).Compare(nextStart(b)) },
+}
+
+// nextStart is when a window occurs next, or began where it is in progress; beyond every time where it never does.
+func nextStart(w *availabilityv1.MaintenanceWindow) time.Time {
+	if len(w.GetOccurrences()) == 0 {
+		return time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)
+	}
+	return w.GetOccurrences()[0].GetStartAt().AsTime()
+}
+
 // ListMaintenanceWindows reads a server's windows.
 func (a *Availability) ListMaintenanceWindows(ctx context.Context, request *availabilityv1.ListMaintenanceWindowsRequest) (*availabilityv1.ListMaintenanceWindowsResponse, error) {
+	order, err := paging.ParseOrder(request.GetOrderBy(), "id", slices.Sorted(maps.Keys(windowOrders))...)
+	if err != nil {
+		return nil, err
+	}
 	_, planned, now, err := a.store.Maintenance(ctx, request.GetServer())
 	if err != nil {
 		return nil, mapped(err, "")
@@ -27,6 +52,7 @@ func (a *Availability) ListMaintenanceWindows(ctx context.Context, request *avai
 	for _, w := range planned {
 		response.Windows = append(response.Windows, windowMessage(w, now))
 	}
+	paging.Sort(response.Windows, order, windowOrders[order.By])
 	return response, nil
 }
 

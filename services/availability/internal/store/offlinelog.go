@@ -14,9 +14,15 @@ type LogCursor struct {
 	Shown  int       // how many entries of that very instant were shown
 }
 
-// OfflineLog reads a page of a server's transitions to offline, newest first, and where the next one begins (nil on the last).
+// LogSpan is the part of the log that is read; a zero time is no bound.
+type LogSpan struct {
+	StartAt, EndAt time.Time // StartAt is included, EndAt is not
+	OldestFirst    bool
+}
+
+// OfflineLog reads a page of a server's transitions to offline, and where the next one begins (nil on the last).
 // The server may be of any type.
-func (s *Store) OfflineLog(ctx context.Context, server string, startAt, endAt time.Time, limit int, after *LogCursor) (entries []time.Time, next *LogCursor, err error) {
+func (s *Store) OfflineLog(ctx context.Context, server string, span LogSpan, limit int, after *LogCursor) (entries []time.Time, next *LogCursor, err error) {
 	if after == nil {
 		after = &LogCursor{}
 	}
@@ -27,8 +33,11 @@ func (s *Store) OfflineLog(ctx context.Context, server string, startAt, endAt ti
 		if err != nil {
 			return err
 		}
-		last := *after
-		return tx.Rows(ctx, "offline_log", func(scan func(...any) error) error {
+		last, statement := *after, "offline_log"
+		if span.OldestFirst {
+			statement = "offline_log_oldest"
+		}
+		return tx.Rows(ctx, statement, func(scan func(...any) error) error {
 			var at sqldb.Time
 			err := scan(&at)
 			if len(entries) == limit {
@@ -41,7 +50,7 @@ func (s *Store) OfflineLog(ctx context.Context, server string, startAt, endAt ti
 			last.Shown++
 			entries = append(entries, at.Time)
 			return err
-		}, named("serverKey", found.Key), named("startAt", sqldb.NullText(startAt)), named("endAt", sqldb.NullText(endAt)),
+		}, named("serverKey", found.Key), named("startAt", sqldb.NullText(span.StartAt)), named("endAt", sqldb.NullText(span.EndAt)),
 			named("lastAt", sqldb.NullText(after.LastAt)), named("limit", limit+1), named("skip", after.Shown))
 	})
 	return entries, next, err

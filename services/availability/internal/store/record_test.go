@@ -37,7 +37,7 @@ func TestI9_EachTransitionToOfflineIsLoggedOnce(t *testing.T) {
 	if again := record(t, d.Store, sweep); again.Offline != nil || again.Online != nil {
 		t.Fatalf("%+v", again)
 	}
-	entries, _, err := d.OfflineLog(t.Context(), "BM-1", time.Time{}, time.Time{}, 10, nil)
+	entries, _, err := d.OfflineLog(t.Context(), "BM-1", store.LogSpan{}, 10, nil)
 	if err != nil || len(entries) != 1 || !entries[0].Equal(done.At) || d.logged(t) != 1 {
 		t.Fatalf("%v %v\n%s", entries, err, d.dump(t, "TblServerOfflineLog"))
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/commandcenter/fleet/services/availability/internal/store"
 )
@@ -21,7 +20,7 @@ func TestI13_ServersAreFoundByNamesAsAgentsAre(t *testing.T) {
 			if found, _, _, err := d.Maintenance(t.Context(), pair[1]); err != nil || found.Key != key {
 				t.Errorf("the maintenance of %q: %+v %v", pair[1], found, err)
 			}
-			if _, _, err := d.OfflineLog(t.Context(), pair[1], time.Time{}, time.Time{}, 10, nil); err != nil {
+			if _, _, err := d.OfflineLog(t.Context(), pair[1], store.LogSpan{}, 10, nil); err != nil {
 				t.Errorf("the offline log of %q: %v", pair[1], err)
 			}
 			if found, _, err := d.Statuses(t.Context(), store.Filter{Held: -1, Maintenance: -1, Disagrees: -1, Query: pair[1]}, 10, 0); err != nil || len(found) != 1 {

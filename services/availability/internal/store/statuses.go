@@ -9,6 +9,7 @@ import (
 
 	"github.com/commandcenter/fleet/services/availability/internal/verdict"
 	"github.com/commandcenter/fleet/services/internal/dbclock"
+	"github.com/commandcenter/fleet/services/internal/paging"
 	"github.com/commandcenter/fleet/services/internal/servernames"
 	"github.com/commandcenter/fleet/services/internal/spelling"
 	"github.com/commandcenter/fleet/services/internal/sqldb"
@@ -68,20 +69,24 @@ type Filter struct {
 	States      []verdict.State        // empty: all
 }
 
+// args are the filter's parameters, which all statements of statuses have.
+func (f Filter) args() []any {
+	var verdicts strings.Builder
+	for _, v := range f.Verdicts {
+		verdicts.WriteByte(byte('0' + v))
+	}
+	return []any{
+		named("verdicts", verdicts.String()), named("held", f.Held), named("maintenance", f.Maintenance), named("disagrees", f.Disagrees),
+		named("codes", codesOf(f.States)), named("query", spelling.Fold(f.Query)),
+	}
+}
+
 // Statuses reads a page of servers by key, those after a key, and tells whether there are more. Those not judged yet are there too.
 func (s *Store) Statuses(ctx context.Context, filter Filter, limit int, afterKey int64) (servers []Server, more bool, err error) {
 	if filter.Query != "" {
 		s.names.Look(ctx)
 	}
-	var verdicts strings.Builder
-	for _, v := range filter.Verdicts {
-		verdicts.WriteByte(byte('0' + v))
-	}
-	args := []any{
-		named("verdicts", verdicts.String()), named("held", filter.Held), named("maintenance", filter.Maintenance), named("disagrees", filter.Disagrees),
-		named("codes", codesOf(filter.States)),
-		named("query", spelling.Fold(filter.Query)), named("limit", limit+1), named("afterKey", afterKey),
-	}
+	args := append(filter.args(), named("limit", limit+1), named("afterKey", afterKey))
 	statement := "statuses"
 	if len(filter.Keys) > 0 {
 		keys, err := batch("keys", filter.Keys)
@@ -110,6 +115,45 @@ func codesOf(states []verdict.State) string {
 		fmt.Fprintf(&codes, ",%d", code)
 	}
 	return codes.String() + ","
+}
+
+// StatusCursor is where a page of statuses ended: the last row's key, and its sort value where the list is not in the order of keys.
+type StatusCursor struct {
+	Sort string `json:"s,omitempty"`
+	Key  int64  `json:"k"`
+}
+
+// SortedStatuses reads a page of servers in an order (by key, name, verdict or since), and where the next one begins (nil on the last).
+// The order of keys is read along the table's own; the others sort what the filter chooses.
+func (s *Store) SortedStatuses(ctx context.Context, filter Filter, order paging.Order, limit int, after *StatusCursor) (servers []Server, next *StatusCursor, err error) {
+	if after == nil {
+		after = &StatusCursor{}
+	}
+	if len(filter.Keys) > 0 || order == (paging.Order{By: "key"}) {
+		servers, more, err := s.Statuses(ctx, filter, limit, after.Key)
+		if more {
+			next = &StatusCursor{Key: servers[len(servers)-1].Key}
+		}
+		return servers, next, err
+	}
+	s.names.Look(ctx)
+	args := append(filter.args(), named("limit", limit+1), named("sort", order.By), named("descending", flagOf(order.Descending)),
+		named("afterSort", after.Sort), named("afterKey", after.Key))
+	err = s.db.View(ctx, func(tx *sqldb.Tx) error {
+		servers, next = nil, nil
+		var last StatusCursor
+		return tx.Rows(ctx, "statuses_sorted", func(scan func(...any) error) error {
+			var sort string
+			server, err := scanServer(scan, &sort)
+			if len(servers) == limit {
+				next = &StatusCursor{last.Sort, last.Key}
+				return err
+			}
+			servers, last = append(servers, server), StatusCursor{sort, server.Key}
+			return err
+		}, args...)
+	})
+	return servers, next, err
 }
 
 // ChangedSince reads the servers that show something new since a revision.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/commandcenter/fleet/services/availability/internal/store"
 	"github.com/commandcenter/fleet/services/availability/internal/verdict"
+	"github.com/commandcenter/fleet/services/internal/paging"
 )
 
 func TestStatusesAreFilteredAndPaged(t *testing.T) {
@@ -74,6 +75,42 @@ func TestStatusesAreFilteredAndPaged(t *testing.T) {
 	}
 }
 
+// Whatever the order, pages hold each server once, and follow each other.
+func TestStatusesComeInTheOrderAskedFor(t *testing.T) {
+	d := open(t)
+	keys := []int64{d.server(t, "BM-C", store.ServerType, 1), d.server(t, "bm-a", store.ServerType, 1), d.server(t, "BM-B", store.ServerType, 1), d.server(t, "BM-D", store.ServerType, 0)}
+	d.server(t, "X-1", "Other", 1)
+	for order, want := range map[paging.Order][]int{
+		{By: "key"}: {0, 1, 2, 3}, {By: "key", Descending: true}: {3, 2, 1, 0},
+		{By: "name"}: {1, 2, 0, 3}, {By: "name", Descending: true}: {3, 0, 2, 1},
+		// None is judged yet: they are alike, and stand by key.
+		{By: "verdict"}: {0, 1, 2, 3}, {By: "verdict", Descending: true}: {0, 1, 2, 3}, {By: "since"}: {0, 1, 2, 3}, {By: "since", Descending: true}: {0, 1, 2, 3},
+	} {
+		for _, limit := range []int{1, 2, 3, 100} {
+			var got []int
+			for after := (*store.StatusCursor)(nil); ; {
+				page, next, err := d.SortedStatuses(t.Context(), store.Filter{Held: -1, Maintenance: -1, Disagrees: -1}, order, limit, after)
+				if err != nil || len(page) > limit {
+					t.Fatal(page, err)
+				}
+				for _, server := range page {
+					got = append(got, slices.Index(keys, server.Key))
+				}
+				if after = next; after == nil {
+					break
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%v in pages of %d: %v, not %v", order, limit, got, want)
+			}
+		}
+	}
+	found, next, err := d.SortedStatuses(t.Context(), store.Filter{Held: -1, Maintenance: -1, Disagrees: -1, Query: "m-b"}, paging.Order{By: "name"}, 10, nil)
+	if err != nil || next != nil || len(found) != 1 || found[0].Key != keys[2] {
+		t.Errorf("found %v, %v", found, err)
+	}
+}
+
 func TestAServerIsFoundByName(t *testing.T) {
 	d := open(t)
 	key := d.servers(t, 1)[0]
@@ -115,7 +152,7 @@ func TestAServerIsFoundByName(t *testing.T) {
 			t.Errorf("%s: a refusal changed something", what)
 		}
 	}
-	if _, _, err := d.OfflineLog(t.Context(), "X-1", time.Time{}, time.Time{}, 10, nil); err != nil {
+	if _, _, err := d.OfflineLog(t.Context(), "X-1", store.LogSpan{}, 10, nil); err != nil {
 		t.Fatal("the log of any server may be read", err)
 	}
 }
@@ -255,7 +292,7 @@ func TestOfflineLogPagesStandStillWhileItGrows(t *testing.T) {
 	}
 	var seen []time.Time
 	for after, pages := (*store.LogCursor)(nil), 0; after != nil || pages == 0; pages++ {
-		entries, next, err := d.OfflineLog(t.Context(), "bm-1", time.Time{}, time.Time{}, 5, after)
+		entries, next, err := d.OfflineLog(t.Context(), "bm-1", store.LogSpan{}, 5, after)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -270,7 +307,7 @@ func TestOfflineLogPagesStandStillWhileItGrows(t *testing.T) {
 			t.Fatalf("entry %d is %s, want %s", i, entry, want)
 		}
 	}
-	if entries, _, err := d.OfflineLog(t.Context(), "BM-1", at(4), at(12), 100, nil); err != nil || len(entries) != 8 {
+	if entries, _, err := d.OfflineLog(t.Context(), "BM-1", store.LogSpan{StartAt: at(4), EndAt: at(12)}, 100, nil); err != nil || len(entries) != 8 {
 		t.Fatal(entries, err)
 	}
 }

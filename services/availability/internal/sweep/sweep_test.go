@@ -430,6 +430,41 @@ func TestStoredWordsHoldNoInstantThatGrowsOld(t *testing.T) {
 	}
 }
 
+// While it proves itself after a start, a path says until when; once it did, it says nothing, and neither does one that is deaf.
+func TestAPathThatProvesItselfSaysUntilWhen(t *testing.T) {
+	w := newWorld(t, 3)
+	job, opened := w.replica("a"), w.open()
+	until := func() time.Time {
+		t.Helper()
+		overview, err := opened.Overview(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return overview.Paths[verdict.Bus].StartingUntil
+	}
+	w.registry.stop()
+	w.pass(job)
+	w.registry.healthySince = time.Time{}
+	w.pass(job)
+	if got := until(); !got.IsZero() {
+		t.Errorf("deaf, and starting until %s", got)
+	}
+	w.registry.start()
+	w.pass(job)
+	if got, want := until(), w.registry.healthySince.Add(limits.MaxAge); !got.Equal(want) {
+		t.Errorf("starting until %s, want %s", got, want)
+	}
+	job.Store.(*database).before = func() error { t.Error("the same is written again"); return nil }
+	w.pass(job)
+	job.Store.(*database).before = nil
+	for range 6 {
+		w.pass(job)
+	}
+	if got := until(); !got.IsZero() {
+		t.Errorf("proven, and starting until %s", got)
+	}
+}
+
 // A silent agent's last heartbeat may come late, from a backlog. What is shown is the newest.
 func TestALateHeartbeatOfASilentAgentIsShown(t *testing.T) {
 	w := newWorld(t, 3)

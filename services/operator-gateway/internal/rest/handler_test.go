@@ -116,6 +116,10 @@ func TestI17_RefusalsSayWhatIsAllowed(t *testing.T) {
 	for _, row := range []struct{ method, path, body, allowed string }{
 		{"GET", "/api/availability/servers?verdicts=DOWN", "", "VERDICT_AVAILABLE, VERDICT_UNAVAILABLE or VERDICT_UNKNOWN"},
 		{"GET", "/api/availability/servers?held=maybe", "", "true or false"},
+		{"GET", "/api/availability/servers?verdict=x", "", "which has verdicts, held, maintenance, disagrees, query, pageSize, pageToken"},
+		{"GET", "/api/config/agents?unseenFor=week", "", "7d"},
+		{"GET", "/api/agents/a/services?colour=x", "", "which has none"},
+		{"PATCH", "/api/config/control-servers/c", `{"colour": 1}`, "there are etag, weight, standby and affinityGroup"},
 		{"GET", "/api/availability/servers?pageSize=many", "", "one whole number"},
 		{"GET", "/api/availability/servers?query=a&query=b", "", "one text"},
 		{"GET", "/api/config/servers/s/offline-log?startAt=yesterday", "", "2026-03-29T01:30:00Z"},
@@ -417,7 +421,7 @@ func TestEtagTravelsAsHeaders(t *testing.T) {
 func TestEmptyListsAndPlainValuesAreThere(t *testing.T) {
 	f := newFace(t, authn.Local())
 	answered := f.do("GET", "/api/agents", "")
-	if string(answered.body) != `{"agents":[],"nextPageToken":""}`+"\n" || answered.Header.Get("Cache-Control") != "no-store" {
+	if string(answered.body) != `{"agents":[],"nextPageToken":"","total":0}`+"\n" || answered.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("%v %s", answered.Header, answered.body)
 	}
 }

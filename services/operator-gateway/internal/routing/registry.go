@@ -4,6 +4,7 @@ import (
 	"time"
 
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
+	"github.com/commandcenter/fleet/services/internal/dbclock"
 	"github.com/commandcenter/fleet/services/internal/spelling"
 )
 
@@ -19,11 +20,21 @@ func FromRegistry(agent *registryv1.Agent, ingest *registryv1.IngestHealth, elap
 		VerificationAge:  verification.GetAge().AsDuration(),
 		IdentityConflict: agent.GetIdentityConflictAt() != nil,
 		IngestBlind:      ingest != nil && !ingest.GetHealthy(), IngestDetail: ingest.GetDetail(),
-		Elapsed: elapsed,
+		BrokerAhead: brokerAhead(ingest.GetBrokerSkew()),
+		Elapsed:     elapsed,
 	}
 	// A server that vanished has no name to differ; the link is shown as missing.
 	if server := agent.GetServer(); server != nil && !server.GetMissing() {
 		facts.ServerName, facts.NamesDiffer = server.GetName(), !spelling.Same(server.GetName(), agent.GetName())
 	}
 	return facts
+}
+
+// brokerAhead is a skew that is worth telling; 0 when the clocks may agree.
+func brokerAhead(skew *registryv1.ClockSkew) time.Duration {
+	ahead := skew.GetAhead().AsDuration()
+	if ahead.Abs()-skew.GetUncertainty().AsDuration() <= dbclock.Tolerance {
+		return 0
+	}
+	return ahead
 }

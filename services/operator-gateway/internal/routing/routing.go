@@ -49,7 +49,9 @@ type Agent struct {
 	// IngestBlind: our own ears don't work, so that a stale heartbeat may be our fault.
 	IngestBlind  bool
 	IngestDetail string
-	Elapsed      time.Duration
+	// BrokerAhead is how far the broker's clock is ahead of the database's, negative when behind; 0 while they agree as far as known.
+	BrokerAhead time.Duration
+	Elapsed     time.Duration
 }
 
 // Policy is what is configured.

@@ -105,6 +105,28 @@ func TestStaleSaysWhenOurOwnReceptionIsBlind(t *testing.T) {
 	}
 }
 
+func TestStaleSaysWhenTheBrokersClockIsOff(t *testing.T) {
+	measured := func(ahead, within time.Duration) Agent {
+		return FromRegistry(&registryv1.Agent{
+			Name: "BM-0042", RegistrationState: registryv1.RegistrationState_REGISTRATION_STATE_ACCEPTED, OnServiceBus: true, BusHeartbeatAge: durationpb.New(time.Hour),
+		}, &registryv1.IngestHealth{Healthy: true, BrokerSkew: &registryv1.ClockSkew{Ahead: durationpb.New(ahead), Uncertainty: durationpb.New(within)}}, 0)
+	}
+	for _, c := range []struct {
+		ahead, within time.Duration
+		says          string // empty: nothing of it
+	}{
+		{-time.Minute, time.Second, "the broker's clock is 1m0s behind the database's"},
+		{90 * time.Second, time.Second, "the broker's clock is 1m30s ahead of the database's"},
+		{-5 * time.Second, 0, ""},
+		{-7 * time.Second, 3 * time.Second, ""},
+	} {
+		decision := Decide(measured(c.ahead, c.within), true, policy)
+		if decision.Refusal != fault.HeartbeatStale || strings.Contains(decision.Detail, "clock") != (c.says != "") || !strings.Contains(decision.Detail, c.says) {
+			t.Errorf("%s within %s: %s: %s", c.ahead, c.within, decision.Refusal, decision.Detail)
+		}
+	}
+}
+
 // facts of every kind, with more weight on the edges.
 func anyAgent(t *rapid.T) (Agent, bool) {
 	age := func(name string, edge time.Duration) time.Duration {

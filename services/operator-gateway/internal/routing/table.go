@@ -2,6 +2,7 @@ package routing
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/commandcenter/fleet/services/internal/fault"
 )
@@ -122,7 +123,18 @@ func staleDetail(f facts) string {
 	if f.IngestBlind {
 		detail += "; mind that our own reception of heartbeats is not healthy (" + f.IngestDetail + "), so the agent may be well"
 	}
+	if f.BrokerAhead != 0 {
+		detail += "; mind that the broker's clock is " + apart(f.BrokerAhead) + " the database's, so that heartbeats may look older or younger than they are: see that both keep their time"
+	}
 	return detail
+}
+
+// apart is how far one clock is from another, which follows it.
+func apart(ahead time.Duration) string {
+	if ahead < 0 {
+		return round(-ahead).String() + " behind"
+	}
+	return round(ahead).String() + " ahead of"
 }
 
 func pick(condition bool, yes, no string) string {

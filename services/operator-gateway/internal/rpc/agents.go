@@ -39,11 +39,12 @@ func (s *Agents) ListAgents(ctx context.Context, request *operatorv1.ListConfigA
 		States: request.GetStates(), Transport: request.Transport, Freshness: freshness[request.GetFreshness()],
 		MaxHeartbeatAge: durationpb.New(s.Policy.MaxHeartbeatAge), Linked: request.Linked, Query: request.GetQuery(),
 		OrderBy: request.GetOrderBy(), PageSize: request.GetPageSize(), PageToken: request.GetPageToken(),
+		UnseenFor: request.GetUnseenFor(), AgentVersion: request.GetAgentVersion(), ControlServer: request.GetControlServer(),
 	})
 	if err != nil {
 		return nil, registryService.read(err, "")
 	}
-	return &operatorv1.ListConfigAgentsResponse{Agents: page.GetAgents(), NextPageToken: page.GetNextPageToken()}, nil
+	return &operatorv1.ListConfigAgentsResponse{Agents: page.GetAgents(), NextPageToken: page.GetNextPageToken(), Total: page.GetTotal()}, nil
 }
 
 // GetAgent shows one agent.

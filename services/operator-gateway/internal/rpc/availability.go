@@ -60,7 +60,7 @@ func (s *Availability) GetOverview(ctx context.Context, _ *operatorv1.GetAvailab
 func (s *Availability) ListAvailability(ctx context.Context, request *operatorv1.ListAvailabilityRequest) (*operatorv1.ListAvailabilityResponse, error) {
 	page, err := s.Service.ListAvailability(ctx, &availabilityv1.ListAvailabilityRequest{
 		Verdicts: request.GetVerdicts(), Held: request.Held, Maintenance: request.Maintenance, Disagrees: request.Disagrees,
-		Query: request.GetQuery(), States: request.GetStates(), PageSize: request.GetPageSize(), PageToken: request.GetPageToken(),
+		Query: request.GetQuery(), States: request.GetStates(), PageSize: request.GetPageSize(), PageToken: request.GetPageToken(), OrderBy: request.GetOrderBy(),
 	})
 	return &operatorv1.ListAvailabilityResponse{Servers: page.GetServers(), NextPageToken: page.GetNextPageToken()}, availabilityService.read(err, "")
 }

@@ -24,8 +24,8 @@ func (s *Cloud) act(does, controlServer string) act {
 }
 
 // ListControlServers lists the control servers.
-func (s *Cloud) ListControlServers(ctx context.Context, _ *operatorv1.ListControlServersRequest) (*registryv1.ListControlServersResponse, error) {
-	found, err := s.Registry.Cloud.ListControlServers(ctx, &registryv1.ListControlServersRequest{})
+func (s *Cloud) ListControlServers(ctx context.Context, request *operatorv1.ListControlServersRequest) (*registryv1.ListControlServersResponse, error) {
+	found, err := s.Registry.Cloud.ListControlServers(ctx, &registryv1.ListControlServersRequest{OrderBy: request.GetOrderBy()})
 	return found, registryService.read(err, "")
 }
 
@@ -83,7 +83,7 @@ func (s *Cloud) GetFailoverList(ctx context.Context, request *operatorv1.GetFail
 // ListPartitionEvents lists how agents were spread anew.
 func (s *Cloud) ListPartitionEvents(ctx context.Context, request *operatorv1.ListPartitionEventsRequest) (*registryv1.ListPartitionEventsResponse, error) {
 	page, err := s.Registry.Cloud.ListPartitionEvents(ctx, &registryv1.ListPartitionEventsRequest{
-		StartAt: request.GetStartAt(), EndAt: request.GetEndAt(), PageSize: request.GetPageSize(), PageToken: request.GetPageToken(),
+		StartAt: request.GetStartAt(), EndAt: request.GetEndAt(), PageSize: request.GetPageSize(), PageToken: request.GetPageToken(), OrderBy: request.GetOrderBy(),
 	})
 	return page, registryService.read(err, "")
 }

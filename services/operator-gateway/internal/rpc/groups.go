@@ -16,8 +16,8 @@ func (s *Cloud) actOnGroup(does, group string, fields renaming) act {
 }
 
 // ListAffinityGroups lists the groups.
-func (s *Cloud) ListAffinityGroups(ctx context.Context, _ *operatorv1.ListAffinityGroupsRequest) (*registryv1.ListAffinityGroupsResponse, error) {
-	found, err := s.Registry.Cloud.ListAffinityGroups(ctx, &registryv1.ListAffinityGroupsRequest{})
+func (s *Cloud) ListAffinityGroups(ctx context.Context, request *operatorv1.ListAffinityGroupsRequest) (*registryv1.ListAffinityGroupsResponse, error) {
+	found, err := s.Registry.Cloud.ListAffinityGroups(ctx, &registryv1.ListAffinityGroupsRequest{OrderBy: request.GetOrderBy()})
 	return found, registryService.read(err, "")
 }
 

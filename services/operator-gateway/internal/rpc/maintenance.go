@@ -40,7 +40,7 @@ func (s *Availability) ClearMaintenance(ctx context.Context, request *operatorv1
 
 // ListMaintenanceWindows lists a server's windows.
 func (s *Availability) ListMaintenanceWindows(ctx context.Context, request *operatorv1.ListMaintenanceWindowsRequest) (*operatorv1.ListMaintenanceWindowsResponse, error) {
-	found, err := s.Service.ListMaintenanceWindows(ctx, &availabilityv1.ListMaintenanceWindowsRequest{Server: request.GetServer()})
+	found, err := s.Service.ListMaintenanceWindows(ctx, &availabilityv1.ListMaintenanceWindowsRequest{Server: request.GetServer(), OrderBy: request.GetOrderBy()})
 	return &operatorv1.ListMaintenanceWindowsResponse{Windows: found.GetWindows()}, availabilityService.read(err, "")
 }
 

@@ -30,13 +30,14 @@ func (s *Operations) ListAgents(ctx context.Context, request *operatorv1.ListAge
 	askedAt := time.Now()
 	page, err := s.Registry.Agents.ListAgents(ctx, &registryv1.ListAgentsRequest{
 		States: []registryv1.RegistrationState{registryv1.RegistrationState_REGISTRATION_STATE_ACCEPTED},
-		Query:  request.GetQuery(), PageSize: request.GetPageSize(), PageToken: request.GetPageToken(),
+		Query:  request.GetQuery(), PageSize: request.GetPageSize(), PageToken: request.GetPageToken(), OrderBy: request.GetOrderBy(),
+		UnseenFor: request.GetUnseenFor(), AgentVersion: request.GetAgentVersion(), ControlServer: request.GetControlServer(),
 	})
 	if err != nil {
 		return nil, registryService.read(err, "")
 	}
 	verdicts := s.Verdicts.of(ctx, page.GetAgents())
-	response := &operatorv1.ListAgentsResponse{NextPageToken: page.GetNextPageToken()}
+	response := &operatorv1.ListAgentsResponse{NextPageToken: page.GetNextPageToken(), Total: page.GetTotal()}
 	for _, agent := range page.GetAgents() {
 		decision := routing.Decide(routing.FromRegistry(agent, nil, time.Since(askedAt)), false, s.Executor.Policy)
 		response.Agents = append(response.Agents, &operatorv1.AddressableAgent{
@@ -95,6 +96,7 @@ func (s *Operations) GetRoute(ctx context.Context, request *operatorv1.GetRouteR
 		Agent: facts.Name, Transport: transport(decision.Transport), Refusal: string(decision.Refusal), Detail: decision.Detail, Rule: decision.Rule,
 		BusHeartbeatAge: known.GetAgent().GetBusHeartbeatAge(), MaxHeartbeatAge: durationpb.New(policy.MaxHeartbeatAge),
 		HttpBaseUrl: facts.HTTPBaseURL, HttpVerification: known.GetAgent().GetHttpVerification(), MaxVerificationAge: durationpb.New(policy.MaxVerificationAge),
+		BusIngest: known.GetBusIngest(),
 	}
 	if known.GetAgent().GetOnServiceBus() {
 		response.CommandReceiver = known.GetAgent().GetCommandReceiver()

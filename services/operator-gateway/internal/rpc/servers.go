@@ -33,7 +33,7 @@ func (s *Servers) ListServers(ctx context.Context, request *operatorv1.ListServe
 	if err == nil {
 		s.Verdicts.states(ctx, page.GetServers()...)
 	}
-	return &operatorv1.ListServersResponse{Servers: page.GetServers(), NextPageToken: page.GetNextPageToken()}, registryService.read(err, "")
+	return &operatorv1.ListServersResponse{Servers: page.GetServers(), NextPageToken: page.GetNextPageToken(), Total: page.GetTotal()}, registryService.read(err, "")
 }
 
 // GetServer shows one server.
@@ -88,6 +88,7 @@ func (s *Servers) update(ctx context.Context, what, given string, asked *registr
 func (s *Servers) ListOfflineLog(ctx context.Context, request *operatorv1.ListOfflineLogRequest) (*operatorv1.ListOfflineLogResponse, error) {
 	page, err := s.Availability.ListOfflineLog(ctx, &availabilityv1.ListOfflineLogRequest{
 		Server: request.GetServer(), StartAt: request.GetStartAt(), EndAt: request.GetEndAt(), PageSize: request.GetPageSize(), PageToken: request.GetPageToken(),
+		OrderBy: request.GetOrderBy(),
 	})
 	return &operatorv1.ListOfflineLogResponse{Entries: page.GetEntries(), NextPageToken: page.GetNextPageToken()}, availabilityService.read(err, "")
 }

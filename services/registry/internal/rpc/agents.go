@@ -2,10 +2,13 @@ package rpc
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/fault"
+	"github.com/commandcenter/fleet/services/internal/paging"
+	"github.com/commandcenter/fleet/services/internal/spelling"
 	"github.com/commandcenter/fleet/services/registry/internal/bindings"
 	"github.com/commandcenter/fleet/services/registry/internal/cloud"
 	"github.com/commandcenter/fleet/services/registry/internal/enrollment"
@@ -43,10 +46,18 @@ func (s *Agents) ListAgents(ctx context.Context, request *registryv1.ListAgentsR
 	if err != nil {
 		return nil, err
 	}
+	order, err := paging.ParseOrder(request.GetOrderBy(), "name", "name", "state", "last_heartbeat", "created", "hostname", "version", "control_server")
+	if err != nil {
+		return nil, err
+	}
+	unseenFor, err := duration("/unseenFor", request.GetUnseenFor(), 0, time.Millisecond)
+	if err != nil {
+		return nil, err
+	}
 	filter := store.Filter{
 		Transport: -1, Freshness: int(request.GetFreshness()), MaxAge: maxAge, Linked: choice(request.Linked), Query: request.GetQuery(),
+		UnseenFor: unseenFor, Version: request.GetAgentVersion(), Primary: spelling.Fold(strings.TrimSpace(request.GetControlServer())), Sort: order.By, Descending: order.Descending,
 	}
-	filter.Sort, filter.Descending = order(request.GetOrderBy(), "name")
 	if request.Transport != nil {
 		filter.Transport = int(request.GetTransport())
 	}
@@ -57,15 +68,15 @@ func (s *Agents) ListAgents(ctx context.Context, request *registryv1.ListAgentsR
 	if err != nil {
 		return nil, err
 	}
-	agents, next, err := s.Store.Agents(ctx, filter, limit, after)
+	agents, next, total, err := s.Store.Agents(ctx, filter, limit, after)
 	if err != nil {
 		return nil, mapped(err, "")
 	}
-	response := &registryv1.ListAgentsResponse{}
+	response := &registryv1.ListAgentsResponse{Total: int32(total)}
 	for _, agent := range agents {
 		response.Agents = append(response.Agents, agentMessage(agent))
 	}
-	response.NextPageToken, err = next.Token(filter)
+	response.NextPageToken, err = nextPage(next, filter)
 	return response, err
 }
 

@@ -2,8 +2,10 @@ package rpc
 
 import (
 	"context"
+	"maps"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -11,6 +13,7 @@ import (
 	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/fault"
+	"github.com/commandcenter/fleet/services/internal/paging"
 	"github.com/commandcenter/fleet/services/registry/internal/cloud"
 	"github.com/commandcenter/fleet/services/registry/internal/store"
 )
@@ -71,7 +74,11 @@ func (s *Cloud) LeaveCloud(ctx context.Context, request *registryv1.LeaveCloudRe
 }
 
 // ListControlServers reads the whole cloud.
-func (s *Cloud) ListControlServers(ctx context.Context, _ *registryv1.ListControlServersRequest) (*registryv1.ListControlServersResponse, error) {
+func (s *Cloud) ListControlServers(ctx context.Context, request *registryv1.ListControlServersRequest) (*registryv1.ListControlServersResponse, error) {
+	order, err := paging.ParseOrder(request.GetOrderBy(), "name", slices.Sorted(maps.Keys(controlServerOrders))...)
+	if err != nil {
+		return nil, err
+	}
 	overview, err := s.Store.Overview(ctx)
 	if err != nil {
 		return nil, mapped(err, "")
@@ -82,6 +89,7 @@ func (s *Cloud) ListControlServers(ctx context.Context, _ *registryv1.ListContro
 	for _, server := range overview.Servers {
 		response.Servers = append(response.Servers, s.controlServerMessage(server))
 	}
+	paging.Sort(response.Servers, order, controlServerOrders[order.By])
 	if told := overview.Clock.Banner(overview.ReadAt); told != "" {
 		response.Warnings = append(response.Warnings, told)
 	}
@@ -139,7 +147,11 @@ func (s *Cloud) GetFailoverList(ctx context.Context, request *registryv1.GetFail
 
 // ListPartitionEvents reads a page of events, newest first.
 func (s *Cloud) ListPartitionEvents(ctx context.Context, request *registryv1.ListPartitionEventsRequest) (*registryv1.ListPartitionEventsResponse, error) {
-	var filter store.EventFilter
+	order, err := paging.ParseOrder(request.GetOrderBy(), "epoch desc", "epoch")
+	if err != nil {
+		return nil, err
+	}
+	filter := store.EventFilter{OldestFirst: !order.Descending}
 	if at := request.GetStartAt(); at != nil {
 		filter.StartAt = at.AsTime()
 	}
@@ -158,6 +170,6 @@ func (s *Cloud) ListPartitionEvents(ctx context.Context, request *registryv1.Lis
 	for _, event := range events {
 		response.Events = append(response.Events, eventMessage(event))
 	}
-	response.NextPageToken, err = next.Token(filter)
+	response.NextPageToken, err = nextPage(next, filter)
 	return response, err
 }

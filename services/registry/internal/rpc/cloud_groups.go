@@ -3,15 +3,22 @@ package rpc
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/fault"
+	"github.com/commandcenter/fleet/services/internal/paging"
 	"github.com/commandcenter/fleet/services/registry/internal/enrollment"
 	"github.com/commandcenter/fleet/services/registry/internal/store"
 )
 
 // ListAffinityGroups reads all groups.
-func (s *Cloud) ListAffinityGroups(ctx context.Context, _ *registryv1.ListAffinityGroupsRequest) (*registryv1.ListAffinityGroupsResponse, error) {
+func (s *Cloud) ListAffinityGroups(ctx context.Context, request *registryv1.ListAffinityGroupsRequest) (*registryv1.ListAffinityGroupsResponse, error) {
+	order, err := paging.ParseOrder(request.GetOrderBy(), "name", slices.Sorted(maps.Keys(groupOrders))...)
+	if err != nil {
+		return nil, err
+	}
 	overview, err := s.Store.Overview(ctx)
 	if err != nil {
 		return nil, mapped(err, "")
@@ -20,6 +27,7 @@ func (s *Cloud) ListAffinityGroups(ctx context.Context, _ *registryv1.ListAffini
 	for _, group := range overview.Groups {
 		response.Groups = append(response.Groups, groupMessage(group, overview.Membership))
 	}
+	paging.Sort(response.Groups, order, groupOrders[order.By])
 	return response, nil
 }
 

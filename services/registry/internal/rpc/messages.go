@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/agenthttp"
 	"github.com/commandcenter/fleet/services/internal/fault"
+	"github.com/commandcenter/fleet/services/internal/paging"
 	"github.com/commandcenter/fleet/services/internal/textrule"
 	"github.com/commandcenter/fleet/services/registry/internal/bindings"
 	"github.com/commandcenter/fleet/services/registry/internal/enrollment"
@@ -178,22 +178,19 @@ func duration(pointer string, given *durationpb.Duration, fallback, least time.D
 	return given.AsDuration(), nil
 }
 
-// page reads what every list has: how many, where from, and in which order.
+// page reads what every list has: how many, and where from.
 func page(size int32, token string, question any) (int, *store.Cursor, error) {
-	if size == 0 {
-		size = 100
+	after, err := paging.Parse[store.Cursor](token, question)
+	if err == nil && after != nil && after.Key <= 0 {
+		err = fault.Invalid("/pageToken", "is not a page token of this list")
 	}
-	cursor, err := store.ParseToken(token, question)
-	if err != nil {
-		return 0, nil, fault.Invalid("/pageToken", "%v", err)
-	}
-	return int(size), cursor, nil
+	return paging.Size(size), after, err
 }
 
-func order(text, fallback string) (sort string, descending bool) {
-	var direction string
-	if _, err := fmt.Sscanf(text, "%s %s", &sort, &direction); err != nil && sort == "" {
-		sort = fallback
+// nextPage is the token of the next page; empty: there is none.
+func nextPage(next *store.Cursor, question any) (string, error) {
+	if next == nil {
+		return "", nil
 	}
-	return sort, direction == "desc"
+	return paging.Token(*next, question)
 }

@@ -6,6 +6,7 @@ import (
 
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/fault"
+	"github.com/commandcenter/fleet/services/internal/paging"
 	"github.com/commandcenter/fleet/services/registry/internal/store"
 )
 
@@ -17,21 +18,24 @@ type Servers struct {
 
 // ListServers reads a page of servers.
 func (s *Servers) ListServers(ctx context.Context, request *registryv1.ListServersRequest) (*registryv1.ListServersResponse, error) {
-	filter := store.ServerFilter{Type: request.GetType(), HasAgent: choice(request.HasAgent), Query: request.GetQuery()}
-	filter.Sort, filter.Descending = order(request.GetOrderBy(), "name")
+	order, err := paging.ParseOrder(request.GetOrderBy(), "name", "name", "url", "type", "key")
+	if err != nil {
+		return nil, err
+	}
+	filter := store.ServerFilter{Type: request.GetType(), HasAgent: choice(request.HasAgent), Query: request.GetQuery(), Sort: order.By, Descending: order.Descending}
 	limit, after, err := page(request.GetPageSize(), request.GetPageToken(), filter)
 	if err != nil {
 		return nil, err
 	}
-	servers, next, err := s.Store.Servers(ctx, filter, limit, after)
+	servers, next, total, err := s.Store.Servers(ctx, filter, limit, after)
 	if err != nil {
 		return nil, mapped(err, "")
 	}
-	response := &registryv1.ListServersResponse{}
+	response := &registryv1.ListServersResponse{Total: int32(total)}
 	for _, server := range servers {
 		response.Servers = append(response.Servers, serverMessage(server))
 	}
-	response.NextPageToken, err = next.Token(filter)
+	response.NextPageToken, err = nextPage(next, filter)
 	return response, err
 }
 

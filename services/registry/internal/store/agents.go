@@ -118,12 +118,15 @@ type Filter struct {
 	MaxAge     time.Duration      // what fresh means
 	Linked     int                // -1 any, 0 no, 1 yes
 	Query      string
-	Sort       string // name, state, last_heartbeat, created
+	UnseenFor  time.Duration // at least as long ago was the newest heartbeat; 0: any
+	Version    string        // empty: any
+	Primary    string        // key of the primary control server's name; empty: any
+	Sort       string        // name, state, last_heartbeat, created, hostname, version or control_server
 	Descending bool
 }
 
-// Agents reads a page, and where the next one begins (nil on the last).
-func (s *Store) Agents(ctx context.Context, filter Filter, limit int, after *Cursor) ([]Agent, *Cursor, error) {
+// Agents reads a page, where the next one begins (nil on the last), and how many there are on all pages.
+func (s *Store) Agents(ctx context.Context, filter Filter, limit int, after *Cursor) (agents []Agent, next *Cursor, total int, err error) {
 	var states strings.Builder
 	for _, state := range filter.States {
 		states.WriteByte(byte('0' + state))
@@ -131,16 +134,22 @@ func (s *Store) Agents(ctx context.Context, filter Filter, limit int, after *Cur
 	if after == nil {
 		after = &Cursor{}
 	}
-	var agents []Agent
-	var next *Cursor
-	err := s.db.View(ctx, func(tx *sqldb.Tx) error {
-		agents, next = nil, nil
+	err = s.db.View(ctx, func(tx *sqldb.Tx) error {
+		agents, next, total = nil, nil, 0
 		at, err := now(ctx, tx)
 		if err != nil {
 			return err
 		}
+		chosen := []any{
+			named("states", states.String()), named("transport", filter.Transport), named("linked", filter.Linked),
+			named("query", spelling.Fold(filter.Query)), named("freshness", filter.Freshness), named("freshAfter", sqldb.Text(at.Add(-filter.MaxAge))),
+			named("unseenSince", unseenSince(at, filter.UnseenFor)), named("version", filter.Version), named("primary", filter.Primary),
+		}
+		if _, err := tx.Row(ctx, "count_agents", []any{&total}, chosen...); err != nil {
+			return err
+		}
 		var last Cursor
-		err = tx.Rows(ctx, "agents", func(scan func(...any) error) error {
+		return tx.Rows(ctx, "agents", func(scan func(...any) error) error {
 			var sort string
 			agent, err := scanAgent(scan, &sort)
 			if len(agents) == limit {
@@ -149,13 +158,18 @@ func (s *Store) Agents(ctx context.Context, filter Filter, limit int, after *Cur
 			}
 			agents, last = append(agents, agent), Cursor{Sort: sort, Key: agent.Key}
 			return err
-		}, named("states", states.String()), named("transport", filter.Transport), named("linked", filter.Linked),
-			named("query", spelling.Fold(filter.Query)), named("freshness", filter.Freshness), named("freshAfter", sqldb.Text(at.Add(-filter.MaxAge))),
-			named("sort", filter.Sort), named("descending", flagOf(filter.Descending)),
-			named("afterSort", after.Sort), named("afterKey", after.Key), named("limit", limit+1))
-		return err
+		}, append(chosen, named("sort", filter.Sort), named("descending", flagOf(filter.Descending)),
+			named("afterSort", after.Sort), named("afterKey", after.Key), named("limit", limit+1))...)
 	})
-	return agents, next, err
+	return agents, next, total, err
+}
+
+// unseenSince is after when nothing was heard of an agent that is unseen for so long; NULL for no such filter.
+func unseenSince(now time.Time, unseenFor time.Duration) any {
+	if unseenFor == 0 {
+		return sqldb.NullText(time.Time{})
+	}
+	return sqldb.NullText(now.Add(-unseenFor))
 }
 
 // CountStates counts agents by registration state.

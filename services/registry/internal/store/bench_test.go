@@ -163,3 +163,34 @@ func BenchmarkFleet(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkAgents reads one page of 100 of the agents, in an order and with a filter that no index has.
+func BenchmarkAgents(b *testing.B) {
+	for _, agents := range []int{1_000, 10_000, 100_000} {
+		s, err := store.Open("sqlite:"+filepath.Join(b.TempDir(), "fleet.db"), nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, _, err := s.Migrate(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		for _, batch := range round(b, agents, 1_000, 1, time.Now()) {
+			if _, _, err := s.RecordHeartbeats(b.Context(), batch); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for what, filter := range map[string]store.Filter{
+			"name": {Sort: "name"}, "last_heartbeat": {Sort: "last_heartbeat", Descending: true}, "unseen": {Sort: "name", UnseenFor: time.Hour}, "version": {Sort: "name", Version: "2.4.1"},
+		} {
+			filter.Transport, filter.Linked = -1, -1
+			b.Run(fmt.Sprintf("agents=%d/%s", agents, what), func(b *testing.B) {
+				for b.Loop() {
+					if _, _, _, err := s.Agents(b.Context(), filter, 100, nil); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+		_ = s.Close()
+	}
+}

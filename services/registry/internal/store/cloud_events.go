@@ -53,16 +53,21 @@ func (c *Cloud) ForgetEvents(ctx context.Context) error {
 // EventFilter chooses partition events; zero is no bound.
 type EventFilter struct {
 	StartAt, EndAt time.Time // StartAt is included, EndAt is not
+	OldestFirst    bool
 }
 
-// Events reads a page, newest first, and where the next one begins (nil on the last).
+// Events reads a page, and where the next one begins (nil on the last).
 func (c *Cloud) Events(ctx context.Context, filter EventFilter, limit int, after *Cursor) ([]cloud.Event, *Cursor, error) {
 	if after == nil {
 		after = &Cursor{}
 	}
 	var events []cloud.Event
 	var next *Cursor
-	err := c.db.Rows(ctx, "partition_events", func(scan func(...any) error) error {
+	statement := "partition_events"
+	if filter.OldestFirst {
+		statement = "partition_events_oldest"
+	}
+	err := c.db.Rows(ctx, statement, func(scan func(...any) error) error {
 		event, err := scanEvent(scan)
 		if len(events) == limit {
 			next = &Cursor{Key: events[limit-1].Epoch}
@@ -70,7 +75,7 @@ func (c *Cloud) Events(ctx context.Context, filter EventFilter, limit int, after
 		}
 		events = append(events, event)
 		return err
-	}, named("startAt", sqldb.NullText(filter.StartAt)), named("endAt", sqldb.NullText(filter.EndAt)), named("beforeEpoch", after.Key), named("limit", limit+1))
+	}, named("startAt", sqldb.NullText(filter.StartAt)), named("endAt", sqldb.NullText(filter.EndAt)), named("afterEpoch", after.Key), named("limit", limit+1))
 	return events, next, err
 }
 

@@ -64,7 +64,7 @@ func TestGroupsMoveAgentsAndControlServers(t *testing.T) {
 	if agent, _, err := w.store.Agent(t.Context(), parsed(t, "bm-000001"), enrollment.Bus); err != nil || agent.AffinityGroup != "East" {
 		t.Fatal(agent.AffinityGroup, err)
 	}
-	agents, _, err := w.store.Agents(t.Context(), store.Filter{Transport: -1, Linked: -1, Sort: "name"}, 3, nil)
+	agents, _, _, err := w.store.Agents(t.Context(), store.Filter{Transport: -1, Linked: -1, Sort: "name"}, 3, nil)
 	if err != nil || agents[1].AffinityGroup != "East" || agents[2].AffinityGroup != "" {
 		t.Fatal(agents, err)
 	}

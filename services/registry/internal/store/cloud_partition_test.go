@@ -294,6 +294,12 @@ func TestEventsAreKeptFor30Days(t *testing.T) {
 	if epochs, next = page(store.EventFilter{}, 3, next); !slices.Equal(epochs, []int64{3, 2}) || next != nil {
 		t.Fatal(epochs, next)
 	}
+	if epochs, next = page(store.EventFilter{OldestFirst: true}, 3, nil); !slices.Equal(epochs, []int64{2, 3, 4}) || next == nil {
+		t.Fatal(epochs, next)
+	}
+	if epochs, next = page(store.EventFilter{OldestFirst: true}, 3, next); !slices.Equal(epochs, []int64{5, 6}) || next != nil {
+		t.Fatal(epochs, next)
+	}
 	hourAgo := time.Now().Add(-time.Hour)
 	if epochs, _ = page(store.EventFilter{StartAt: hourAgo}, 9, nil); !slices.Equal(epochs, []int64{6, 5, 4, 3}) {
 		t.Fatal(epochs)
@@ -304,5 +310,28 @@ func TestEventsAreKeptFor30Days(t *testing.T) {
 	events, _, err := w.two.Events(t.Context(), store.EventFilter{EndAt: hourAgo}, 1, nil)
 	if err != nil || events[0].Agents != 20 || events[0].Placed != 10 || fmt.Sprint(events[0].Causes) != "[{agent change 0    }]" {
 		t.Fatalf("%+v %v", events, err)
+	}
+}
+
+// Agents are found, and sorted, by the control server that is their primary.
+func TestAgentsOfAControlServer(t *testing.T) {
+	w := newWorld(t)
+	w.join("CS-A", "cs-b")
+	w.enlist(10)
+	w.settle()
+	all, _, total, err := w.store.Agents(t.Context(), store.Filter{Transport: -1, Linked: -1, Sort: "control_server"}, 100, nil)
+	if err != nil || total != 10 || len(all) != 10 {
+		t.Fatal(len(all), total, err)
+	}
+	for key, from := range map[string]int{"cs-a": 0, "cs-b": 5} {
+		found, _, total, err := w.store.Agents(t.Context(), store.Filter{Transport: -1, Linked: -1, Sort: "name", Primary: key}, 100, nil)
+		if err != nil || total != 5 || len(found) != 5 {
+			t.Fatalf("%s: %d of %d, %v", key, len(found), total, err)
+		}
+		for _, agent := range found {
+			if !slices.ContainsFunc(all[from:from+5], func(a store.Agent) bool { return a.Key == agent.Key }) {
+				t.Errorf("%s of %s does not stand with its like", agent.Name, key)
+			}
+		}
 	}
 }

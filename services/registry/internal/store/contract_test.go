@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -153,7 +155,7 @@ func TestI6_TwoReplicasStoreOneBatchAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	agents, _, err := one.Agents(t.Context(), store.Filter{Transport: -1, Linked: -1, Sort: "name"}, 1000, nil)
+	agents, _, _, err := one.Agents(t.Context(), store.Filter{Transport: -1, Linked: -1, Sort: "name"}, 1000, nil)
 	if err != nil || len(agents) != 50 {
 		t.Fatal(len(agents), err)
 	}
@@ -169,7 +171,7 @@ func TestI13_NamesInAnyCaseAreOneAgent(t *testing.T) {
 	record(t, s, beat(t, "Straße-ÄÖ", "a", 1, at(1)))
 	record(t, s, beat(t, "STRASSE-äö", "a", 2, at(2)))
 	record(t, s, beat(t, "strasse-A\u0308O\u0308", "a", 3, at(3)))
-	agents, _, err := s.Agents(t.Context(), store.Filter{Transport: -1, Linked: -1, Sort: "name"}, 10, nil)
+	agents, _, _, err := s.Agents(t.Context(), store.Filter{Transport: -1, Linked: -1, Sort: "name"}, 10, nil)
 	if err != nil || len(agents) != 1 || agents[0].Name != "Straße-ÄÖ" || agents[0].ReportedName != "strasse-A\u0308O\u0308" {
 		t.Fatal(agents, err)
 	}
@@ -236,7 +238,7 @@ func TestI14_HeartbeatsLeaveTheEtagAlone(t *testing.T) {
 func TestI8_HeartbeatsNeverWriteAServer(t *testing.T) {
 	s := open(t)
 	record(t, s, beat(t, "BM-1", "a", 1, at(1)))
-	if servers, _, err := s.Servers(t.Context(), store.ServerFilter{HasAgent: -1, Sort: "name"}, 10, nil); err != nil || len(servers) != 0 {
+	if servers, _, _, err := s.Servers(t.Context(), store.ServerFilter{HasAgent: -1, Sort: "name"}, 10, nil); err != nil || len(servers) != 0 {
 		t.Fatal("a heartbeat made a server", servers, err)
 	}
 	accepted := accept(t, s, "BM-1", true)
@@ -263,7 +265,7 @@ func TestI12_NoServerForAnAgentNobodyAccepted(t *testing.T) {
 	if _, _, err := s.Accept(t.Context(), stale); err == nil {
 		t.Fatal("accepted with a stale etag")
 	}
-	if servers, _, err := s.Servers(t.Context(), store.ServerFilter{HasAgent: -1, Sort: "name"}, 10, nil); err != nil || len(servers) != 0 {
+	if servers, _, _, err := s.Servers(t.Context(), store.ServerFilter{HasAgent: -1, Sort: "name"}, 10, nil); err != nil || len(servers) != 0 {
 		t.Fatal(servers, err)
 	}
 }
@@ -360,39 +362,71 @@ func TestPages(t *testing.T) {
 	s := open(t)
 	var batch []enrollment.Heartbeat
 	for i := range 25 {
-		batch = append(batch, beat(t, fmt.Sprintf("BM-%02d", i), "a", 1, at(i%7)))
+		one := beat(t, fmt.Sprintf("BM-%02d", i), "a", 1, at(i%7))
+		one.Content.Hostname, one.Content.AgentVersion = fmt.Sprintf("Host-%d", i%3), fmt.Sprintf("1.%d", i%4)
+		batch = append(batch, one)
 	}
 	record(t, s, batch...)
-	for _, sort := range []string{"name", "state", "last_heartbeat", "created"} {
+	keys := map[string]func(store.Agent) string{
+		"name": func(a store.Agent) string { return a.NameKey }, "state": func(a store.Agent) string { return fmt.Sprint(a.State, a.NameKey) },
+		"last_heartbeat": func(a store.Agent) string { return a.LastBusAt.Format(time.RFC3339Nano) }, "created": func(a store.Agent) string { return a.CreatedAt.Format(time.RFC3339Nano) },
+		"hostname": func(a store.Agent) string { return strings.ToLower(a.Hostname) }, "version": func(a store.Agent) string { return a.AgentVersion },
+		"control_server": func(store.Agent) string { return "" },
+	}
+	for sort, key := range keys {
 		for _, descending := range []bool{false, true} {
 			filter := store.Filter{Transport: -1, Linked: -1, Sort: sort, Descending: descending}
-			seen := map[string]bool{}
-			var after *store.Cursor
-			for {
-				agents, next, err := s.Agents(t.Context(), filter, 10, after)
-				if err != nil {
-					t.Fatal(err)
+			var seen []store.Agent
+			for after := (*store.Cursor)(nil); ; {
+				agents, next, total, err := s.Agents(t.Context(), filter, 10, after)
+				if err != nil || total != 25 {
+					t.Fatal(total, err)
 				}
-				for _, agent := range agents {
-					seen[agent.Name] = true
-				}
-				if next == nil {
+				seen = append(seen, agents...)
+				if after = next; after == nil {
 					break
 				}
-				token, err := next.Token(filter)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if after, err = store.ParseToken(token, filter); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := store.ParseToken(token, store.Filter{}); err == nil {
-					t.Fatal("a token must belong to its filter")
+			}
+			names := map[string]bool{}
+			for i, agent := range seen {
+				names[agent.Name] = true
+				if i > 0 && (descending && key(agent) > key(seen[i-1]) || !descending && key(agent) < key(seen[i-1])) {
+					t.Errorf("%s descending %v: %s stands after %s", sort, descending, agent.Name, seen[i-1].Name)
 				}
 			}
-			if len(seen) != 25 {
-				t.Fatalf("%s descending %v: %d agents seen", sort, descending, len(seen))
+			if len(seen) != 25 || len(names) != 25 {
+				t.Fatalf("%s descending %v: %d agents seen, %d of them different", sort, descending, len(seen), len(names))
 			}
+		}
+	}
+}
+
+// Agents are found by how long nothing was heard of them, by version and by their primary, and all that are found are counted.
+func TestAgentsAreFoundByWhatOperatorsAskFor(t *testing.T) {
+	s := open(t)
+	old, recent := beat(t, "BM-OLD", "a", 1, time.Now().Add(-10*24*time.Hour)), beat(t, "BM-NEW", "a", 1, time.Now())
+	old.Content.AgentVersion, recent.Content.AgentVersion = "1.0", "2.0"
+	record(t, s, old, recent, beat(t, "BM-TOO", "a", 1, time.Now().Add(-8*24*time.Hour)))
+	for _, row := range []struct {
+		what   string
+		filter store.Filter
+		want   []string
+	}{
+		{"unseen for a week", store.Filter{UnseenFor: 7 * 24 * time.Hour}, []string{"BM-OLD", "BM-TOO"}},
+		{"unseen for a month", store.Filter{UnseenFor: 30 * 24 * time.Hour}, nil},
+		{"of a version", store.Filter{Version: "2.0"}, []string{"BM-NEW"}},
+		{"of no such version", store.Filter{Version: "2"}, nil},
+		{"of a version, and unseen", store.Filter{Version: "1.0", UnseenFor: time.Hour}, []string{"BM-OLD"}},
+		{"of a control server that is none", store.Filter{Primary: "cs-1"}, nil},
+	} {
+		row.filter.Transport, row.filter.Linked, row.filter.Sort = -1, -1, "name"
+		found, next, total, err := s.Agents(t.Context(), row.filter, 1000, nil)
+		var names []string
+		for _, agent := range found {
+			names = append(names, agent.Name)
+		}
+		if err != nil || next != nil || total != len(row.want) || !slices.Equal(names, row.want) {
+			t.Errorf("%s: %v of %d, %v", row.what, names, total, err)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func TestI7_ABatchIsHalvedDownToTheItemAtFault(t *testing.T) {
 	if err != nil || len(rejected) != 2 || rejected[41] == nil || rejected[42] == nil {
 		t.Fatal(err, rejected)
 	}
-	agents, _, err := s.Agents(t.Context(), store.Filter{Transport: -1, Linked: -1, Sort: "name"}, 1000, nil)
+	agents, _, _, err := s.Agents(t.Context(), store.Filter{Transport: -1, Linked: -1, Sort: "name"}, 1000, nil)
 	if err != nil || len(agents) != 98 {
 		t.Fatalf("%d agents are stored, 98 were good: %v", len(agents), err)
 	}

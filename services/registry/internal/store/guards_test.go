@@ -156,7 +156,7 @@ func TestReplicasWriteInOneOrder(t *testing.T) {
 	}
 	s := open(t)
 	record(t, s, beat(t, "c", "x", 1, at(1)), beat(t, "A", "x", 1, at(1)), beat(t, "D", "x", 1, at(1)), beat(t, "b", "x", 1, at(1)))
-	agents, _, err := s.Agents(t.Context(), store.Filter{Transport: -1, Linked: -1, Sort: "name"}, 10, nil)
+	agents, _, _, err := s.Agents(t.Context(), store.Filter{Transport: -1, Linked: -1, Sort: "name"}, 10, nil)
 	if err != nil || !slices.IsSortedFunc(agents, func(a, b store.Agent) int { return int(a.Key - b.Key) }) {
 		t.Fatal("inserted in another order than that of their keys", agents, err)
 	}

@@ -95,14 +95,14 @@ func TestSearchesFoldAsNamesDo(t *testing.T) {
 	b := beat(t, "SP-1", "a", 1, at(1))
 	b.Content.Hostname = "münchen-server"
 	record(t, s, b)
-	if agents, _, err := s.Agents(t.Context(), store.Filter{Transport: -1, Linked: -1, Query: "MÜNCHEN"}, 10, nil); err != nil || len(agents) != 1 {
+	if agents, _, _, err := s.Agents(t.Context(), store.Filter{Transport: -1, Linked: -1, Query: "MÜNCHEN"}, 10, nil); err != nil || len(agents) != 1 {
 		t.Error("by host name:", agents, err)
 	}
 	if _, err := s.CreateServer(t.Context(), store.Server{Name: "Straße-4", URL: "https://X.example.test", Type: store.ServerType}); err != nil {
 		t.Fatal(err)
 	}
 	for _, query := range []string{"STRASSE", "straße", "x.EXAMPLE"} {
-		if servers, _, err := s.Servers(t.Context(), store.ServerFilter{HasAgent: -1, Query: query}, 10, nil); err != nil || len(servers) != 1 {
+		if servers, _, _, err := s.Servers(t.Context(), store.ServerFilter{HasAgent: -1, Query: query}, 10, nil); err != nil || len(servers) != 1 {
 			t.Errorf("%s: %v %v", query, servers, err)
 		}
 	}
@@ -119,7 +119,7 @@ func TestAHostNameWithoutItsKeyGetsOne(t *testing.T) {
 	}
 	b.Order.Sequence, b.Order.ObservedAt = 2, at(2)
 	record(t, s, b)
-	if agents, _, err := s.Agents(t.Context(), store.Filter{Transport: -1, Linked: -1, Query: "MÜNCHEN"}, 10, nil); err != nil || len(agents) != 1 {
+	if agents, _, _, err := s.Agents(t.Context(), store.Filter{Transport: -1, Linked: -1, Query: "MÜNCHEN"}, 10, nil); err != nil || len(agents) != 1 {
 		t.Error(agents, err)
 	}
 }

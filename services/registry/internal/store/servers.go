@@ -143,16 +143,18 @@ type ServerFilter struct {
 	Descending bool
 }
 
-// Servers reads a page, and where the next one begins (nil on the last).
-func (s *Store) Servers(ctx context.Context, filter ServerFilter, limit int, after *Cursor) ([]Server, *Cursor, error) {
+// Servers reads a page, where the next one begins (nil on the last), and how many there are on all pages.
+func (s *Store) Servers(ctx context.Context, filter ServerFilter, limit int, after *Cursor) (servers []Server, next *Cursor, total int, err error) {
 	if after == nil {
 		after = &Cursor{}
 		s.names.Look(ctx)
 	}
-	var servers []Server
-	var next *Cursor
-	err := s.db.View(ctx, func(tx *sqldb.Tx) error {
-		servers, next = nil, nil
+	err = s.db.View(ctx, func(tx *sqldb.Tx) error {
+		servers, next, total = nil, nil, 0
+		chosen := []any{named("type", filter.Type), named("hasAgent", filter.HasAgent), named("query", spelling.Fold(filter.Query)), named("urlQuery", strings.ToLower(filter.Query))}
+		if _, err := tx.Row(ctx, "count_servers", []any{&total}, chosen...); err != nil {
+			return err
+		}
 		var last Cursor
 		return tx.Rows(ctx, "servers", func(scan func(...any) error) error {
 			var sort string
@@ -163,11 +165,10 @@ func (s *Store) Servers(ctx context.Context, filter ServerFilter, limit int, aft
 			}
 			servers, last = append(servers, server), Cursor{Sort: sort, Key: server.Key}
 			return err
-		}, named("type", filter.Type), named("hasAgent", filter.HasAgent), named("query", spelling.Fold(filter.Query)), named("urlQuery", strings.ToLower(filter.Query)),
-			named("sort", filter.Sort), named("descending", flagOf(filter.Descending)),
-			named("afterSort", after.Sort), named("afterKey", after.Key), named("limit", limit+1))
+		}, append(chosen, named("sort", filter.Sort), named("descending", flagOf(filter.Descending)),
+			named("afterSort", after.Sort), named("afterKey", after.Key), named("limit", limit+1))...)
 	})
-	return servers, next, err
+	return servers, next, total, err
 }
 
 // SettleNames prepares a call that asks for many servers by name.

@@ -174,3 +174,20 @@ func TestTheClockIsReadInOneWay(t *testing.T) {
 		}
 	}
 }
+
+// What is counted is what is listed: the conditions of both statements are the same.
+func TestListsAndTheirCountsChooseAlike(t *testing.T) {
+	where := regexp.MustCompile(`(?s)\nWHERE (.*?)(\n\) q\n|;\s*$)`)
+	for _, dialect := range []sqldb.Dialect{sqldb.SQLServer, sqldb.SQLite} {
+		statements, err := sqldb.Statements(store.Statements(), dialect)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, list := range []string{"agents", "servers"} {
+			listed, counted := where.FindStringSubmatch(statements[list]), where.FindStringSubmatch(statements["count_"+list])
+			if listed == nil || counted == nil || listed[1] != counted[1] {
+				t.Errorf("%s of %v: %q is listed, and %q is counted", list, dialect, listed, counted)
+			}
+		}
+	}
+}

@@ -2788,9 +2788,10 @@ var File_commandcenter_agent_v1_agent_proto protoreflect.FileDescriptor
 
 const file_commandcenter_agent_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\"commandcenter/agent/v1/agent.proto\x12\x16commandcenter.agent.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbb\x03\n" +
-	"\tHeartbeat\x12,\n" +
-	"\x04name\x18\x01 \x01(\tB\x18\xbaH\x15r\x13\x10\x01\x18\x80\x012\f^[^\\p{Cc}]*$R\x04name\x12$\n" +
+	"\"commandcenter/agent/v1/agent.proto\x12\x16commandcenter.agent.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x87\x04\n" +
+	"\tHeartbeat\x12x\n" +
+	"\x04name\x18\x01 \x01(\tBd\xbaHa\xba\x01W\n" +
+	"\x15no_control_characters\x12\x1fmust hold no control characters\x1a\x1dthis.matches('^[^\\\\p{Cc}]*$')r\x05\x10\x01\x18\x80\x01R\x04name\x12$\n" +
 	"\bhostname\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xff\x01R\bhostname\x12,\n" +
 	"\ragent_version\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18@R\fagentVersion\x12 \n" +
 	"\aboot_id\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x18@R\x06bootId\x12#\n" +

@@ -784,7 +784,9 @@ type ListAvailabilityRequest struct {
 	// next_page_token of the page before.
 	PageToken string `protobuf:"bytes,8,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Empty: every state.
-	States        []v1.ServerState `protobuf:"varint,9,rep,packed,name=states,proto3,enum=commandcenter.registry.v1.ServerState" json:"states,omitempty"`
+	States []v1.ServerState `protobuf:"varint,9,rep,packed,name=states,proto3,enum=commandcenter.registry.v1.ServerState" json:"states,omitempty"`
+	// "key" (default), "name", "verdict" or "since"; " desc" may follow.
+	OrderBy       string `protobuf:"bytes,10,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -882,7 +884,14 @@ func (x *ListAvailabilityRequest) GetStates() []v1.ServerState {
 	return nil
 }
 
-// ListAvailabilityResponse is one page, by server key.
+func (x *ListAvailabilityRequest) GetOrderBy() string {
+	if x != nil {
+		return x.OrderBy
+	}
+	return ""
+}
+
+// ListAvailabilityResponse is one page.
 type ListAvailabilityResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The servers.
@@ -1291,7 +1300,9 @@ type ListOfflineLogRequest struct {
 	// 1 to 1,000; 0 means 100.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the page before.
-	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// "created_at desc" (default, newest first) or "created_at".
+	OrderBy       string `protobuf:"bytes,6,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1361,7 +1372,14 @@ func (x *ListOfflineLogRequest) GetPageToken() string {
 	return ""
 }
 
-// ListOfflineLogResponse is one page, newest first.
+func (x *ListOfflineLogRequest) GetOrderBy() string {
+	if x != nil {
+		return x.OrderBy
+	}
+	return ""
+}
+
+// ListOfflineLogResponse is one page.
 type ListOfflineLogResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The entries.
@@ -2400,7 +2418,9 @@ func (x *ClearMaintenanceResponse) GetMaintenance() *Maintenance {
 type ListMaintenanceWindowsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The server's name.
-	Server        string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	Server string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	// "id" (default, oldest first), "next" (their next occurrence; those that have none count as the latest) or "created_by"; " desc" may follow.
+	OrderBy       string `protobuf:"bytes,2,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2442,10 +2462,17 @@ func (x *ListMaintenanceWindowsRequest) GetServer() string {
 	return ""
 }
 
+func (x *ListMaintenanceWindowsRequest) GetOrderBy() string {
+	if x != nil {
+		return x.OrderBy
+	}
+	return ""
+}
+
 // ListMaintenanceWindowsResponse is its windows. A server has at most 100.
 type ListMaintenanceWindowsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The windows, oldest first.
+	// The windows.
 	Windows       []*MaintenanceWindow `protobuf:"bytes,1,rep,name=windows,proto3" json:"windows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2872,7 +2899,7 @@ const file_commandcenter_availability_v1_availability_proto_rawDesc = "" +
 	"\x10second_writer_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x0esecondWriterAt\"\x14\n" +
 	"\x12GetOverviewRequest\"Z\n" +
 	"\x13GetOverviewResponse\x12C\n" +
-	"\boverview\x18\x01 \x01(\v2'.commandcenter.availability.v1.OverviewR\boverview\"\xe7\x03\n" +
+	"\boverview\x18\x01 \x01(\v2'.commandcenter.availability.v1.OverviewR\boverview\"\x8b\x04\n" +
 	"\x17ListAvailabilityRequest\x12*\n" +
 	"\vserver_keys\x18\x01 \x03(\x03B\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\n" +
 	"serverKeys\x12S\n" +
@@ -2885,7 +2912,9 @@ const file_commandcenter_availability_v1_availability_proto_rawDesc = "" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
 	"page_token\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\x12O\n" +
-	"\x06states\x18\t \x03(\x0e2&.commandcenter.registry.v1.ServerStateB\x0f\xbaH\f\x92\x01\t\"\a\x82\x01\x04\x10\x01 \x00R\x06statesB\a\n" +
+	"\x06states\x18\t \x03(\x0e2&.commandcenter.registry.v1.ServerStateB\x0f\xbaH\f\x92\x01\t\"\a\x82\x01\x04\x10\x01 \x00R\x06states\x12\"\n" +
+	"\border_by\x18\n" +
+	" \x01(\tB\a\xbaH\x04r\x02\x18@R\aorderByB\a\n" +
 	"\x05_heldB\x0e\n" +
 	"\f_maintenanceB\f\n" +
 	"\n" +
@@ -2911,7 +2940,7 @@ const file_commandcenter_availability_v1_availability_proto_rawDesc = "" +
 	"\n" +
 	"ServerGone\x12\x1d\n" +
 	"\n" +
-	"server_key\x18\x01 \x01(\x03R\tserverKey\"\xf7\x01\n" +
+	"server_key\x18\x01 \x01(\x03R\tserverKey\"\x9b\x02\n" +
 	"\x15ListOfflineLogRequest\x12\"\n" +
 	"\x06server\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06server\x125\n" +
@@ -2920,7 +2949,8 @@ const file_commandcenter_availability_v1_availability_proto_rawDesc = "" +
 	"\tpage_size\x18\x04 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"\x8a\x01\n" +
+	"page_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\x12\"\n" +
+	"\border_by\x18\x06 \x01(\tB\a\xbaH\x04r\x02\x18@R\aorderBy\"\x8a\x01\n" +
 	"\x16ListOfflineLogResponse\x12H\n" +
 	"\aentries\x18\x01 \x03(\v2..commandcenter.availability.v1.OfflineLogEntryR\aentries\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"L\n" +
@@ -3005,10 +3035,11 @@ const file_commandcenter_availability_v1_availability_proto_rawDesc = "" +
 	"\x05actor\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x05actor\"h\n" +
 	"\x18ClearMaintenanceResponse\x12L\n" +
-	"\vmaintenance\x18\x01 \x01(\v2*.commandcenter.availability.v1.MaintenanceR\vmaintenance\"C\n" +
+	"\vmaintenance\x18\x01 \x01(\v2*.commandcenter.availability.v1.MaintenanceR\vmaintenance\"g\n" +
 	"\x1dListMaintenanceWindowsRequest\x12\"\n" +
 	"\x06server\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06server\"l\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06server\x12\"\n" +
+	"\border_by\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18@R\aorderBy\"l\n" +
 	"\x1eListMaintenanceWindowsResponse\x12J\n" +
 	"\awindows\x18\x01 \x03(\v20.commandcenter.availability.v1.MaintenanceWindowR\awindows\"\x83\x02\n" +
 	"\x1eCreateMaintenanceWindowRequest\x12\"\n" +

@@ -562,12 +562,13 @@ var File_commandcenter_heartbeat_v1_ingress_proto protoreflect.FileDescriptor
 
 const file_commandcenter_heartbeat_v1_ingress_proto_rawDesc = "" +
 	"\n" +
-	"(commandcenter/heartbeat/v1/ingress.proto\x12\x1acommandcenter.heartbeat.v1\x1a\x1bbuf/validate/validate.proto\x1a\"commandcenter/agent/v1/agent.proto\x1a%commandcenter/agent/v1/failover.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\"\xad\x02\n" +
+	"(commandcenter/heartbeat/v1/ingress.proto\x12\x1acommandcenter.heartbeat.v1\x1a\x1bbuf/validate/validate.proto\x1a\"commandcenter/agent/v1/agent.proto\x1a%commandcenter/agent/v1/failover.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\"\x9b\x03\n" +
 	"\x0fRegisterRequest\x12G\n" +
 	"\theartbeat\x18\x01 \x01(\v2!.commandcenter.agent.v1.HeartbeatB\x06\xbaH\x03\xc8\x01\x01R\theartbeat\x12/\n" +
 	"\renrolment_key\x18\x02 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\fenrolmentKey\x120\n" +
-	"\x05token\x18\x03 \x01(\tB\x1a\xbaH\x17r\x152\x13^[A-Za-z0-9_-]{43}$R\x05token\x12G\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\fenrolmentKey\x12\x9d\x01\n" +
+	"\x05token\x18\x03 \x01(\tB\x86\x01\xbaH\x82\x01\xba\x01\x7f\n" +
+	"\x05token\x12Qmust be 43 letters, digits, - and _: 256 random bits in base64url without padding\x1a#this.matches('^[A-Za-z0-9_-]{43}$')R\x05token\x12G\n" +
 	"\tprotocols\x18\x04 \x01(\v2).commandcenter.heartbeat.v1.ProtocolRangeR\tprotocols\x12%\n" +
 	"\tlist_etag\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\blistEtag\"K\n" +
 	"\rProtocolRange\x12\x1c\n" +
@@ -578,10 +579,11 @@ const file_commandcenter_heartbeat_v1_ingress_proto_rawDesc = "" +
 	"\x10RegisterResponse\x12I\n" +
 	"\rfailover_list\x18\x01 \x01(\v2$.commandcenter.agent.v1.FailoverListR\ffailoverList\x12%\n" +
 	"\x0econtrol_server\x18\x02 \x01(\tR\rcontrolServer\x12H\n" +
-	"\x12heartbeat_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\"\xb4\x01\n" +
+	"\x12heartbeat_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x11heartbeatInterval\"\xa2\x02\n" +
 	"\x10HeartbeatRequest\x12G\n" +
-	"\theartbeat\x18\x01 \x01(\v2!.commandcenter.agent.v1.HeartbeatB\x06\xbaH\x03\xc8\x01\x01R\theartbeat\x120\n" +
-	"\x05token\x18\x02 \x01(\tB\x1a\xbaH\x17r\x152\x13^[A-Za-z0-9_-]{43}$R\x05token\x12%\n" +
+	"\theartbeat\x18\x01 \x01(\v2!.commandcenter.agent.v1.HeartbeatB\x06\xbaH\x03\xc8\x01\x01R\theartbeat\x12\x9d\x01\n" +
+	"\x05token\x18\x02 \x01(\tB\x86\x01\xbaH\x82\x01\xba\x01\x7f\n" +
+	"\x05token\x12Qmust be 43 letters, digits, - and _: 256 random bits in base64url without padding\x1a#this.matches('^[A-Za-z0-9_-]{43}$')R\x05token\x12%\n" +
 	"\tlist_etag\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\blistEtag\"z\n" +
 	"\x11HeartbeatResponse\x12I\n" +
 	"\rfailover_list\x18\x01 \x01(\v2$.commandcenter.agent.v1.FailoverListR\ffailoverList\x12\x1a\n" +

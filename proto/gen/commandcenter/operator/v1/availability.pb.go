@@ -83,7 +83,9 @@ type ListAvailabilityRequest struct {
 	// next_page_token of the page before.
 	PageToken string `protobuf:"bytes,7,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Empty: every state.
-	States        []v11.ServerState `protobuf:"varint,8,rep,packed,name=states,proto3,enum=commandcenter.registry.v1.ServerState" json:"states,omitempty"`
+	States []v11.ServerState `protobuf:"varint,8,rep,packed,name=states,proto3,enum=commandcenter.registry.v1.ServerState" json:"states,omitempty"`
+	// "key" (default), "name", "verdict" or "since"; " desc" may follow.
+	OrderBy       string `protobuf:"bytes,9,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -174,7 +176,14 @@ func (x *ListAvailabilityRequest) GetStates() []v11.ServerState {
 	return nil
 }
 
-// ListAvailabilityResponse is one page, by server key.
+func (x *ListAvailabilityRequest) GetOrderBy() string {
+	if x != nil {
+		return x.OrderBy
+	}
+	return ""
+}
+
+// ListAvailabilityResponse is one page.
 type ListAvailabilityResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The servers.
@@ -563,7 +572,9 @@ func (x *ClearMaintenanceRequest) GetEtag() string {
 type ListMaintenanceWindowsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The server's name.
-	Server        string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	Server string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	// "id" (default, oldest first), "next" (their next occurrence; those that have none count as the latest) or "created_by"; " desc" may follow.
+	OrderBy       string `protobuf:"bytes,2,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -605,7 +616,14 @@ func (x *ListMaintenanceWindowsRequest) GetServer() string {
 	return ""
 }
 
-// ListMaintenanceWindowsResponse is its windows, oldest first.
+func (x *ListMaintenanceWindowsRequest) GetOrderBy() string {
+	if x != nil {
+		return x.OrderBy
+	}
+	return ""
+}
+
+// ListMaintenanceWindowsResponse is its windows.
 type ListMaintenanceWindowsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The windows.
@@ -913,7 +931,7 @@ var File_commandcenter_operator_v1_availability_proto protoreflect.FileDescripto
 const file_commandcenter_operator_v1_availability_proto_rawDesc = "" +
 	"\n" +
 	",commandcenter/operator/v1/availability.proto\x12\x19commandcenter.operator.v1\x1a\x1bbuf/validate/validate.proto\x1a0commandcenter/availability/v1/availability.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a.protoc-gen-openapiv2/options/annotations.proto\" \n" +
-	"\x1eGetAvailabilityOverviewRequest\"\x99\x03\n" +
+	"\x1eGetAvailabilityOverviewRequest\"\xbd\x03\n" +
 	"\x17ListAvailabilityRequest\x12B\n" +
 	"\bverdicts\x18\x01 \x03(\x0e2&.commandcenter.availability.v1.VerdictR\bverdicts\x12\x17\n" +
 	"\x04held\x18\x02 \x01(\bH\x00R\x04held\x88\x01\x01\x12%\n" +
@@ -924,7 +942,8 @@ const file_commandcenter_operator_v1_availability_proto_rawDesc = "" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
 	"page_token\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\x12>\n" +
-	"\x06states\x18\b \x03(\x0e2&.commandcenter.registry.v1.ServerStateR\x06statesB\a\n" +
+	"\x06states\x18\b \x03(\x0e2&.commandcenter.registry.v1.ServerStateR\x06states\x12\"\n" +
+	"\border_by\x18\t \x01(\tB\a\xbaH\x04r\x02\x18@R\aorderByB\a\n" +
 	"\x05_heldB\x0e\n" +
 	"\f_maintenanceB\f\n" +
 	"\n" +
@@ -956,10 +975,11 @@ const file_commandcenter_operator_v1_availability_proto_rawDesc = "" +
 	"\x17ClearMaintenanceRequest\x12\"\n" +
 	"\x06server\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06server\x12\x1c\n" +
-	"\x04etag\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x04etag\"C\n" +
+	"\x04etag\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x04etag\"g\n" +
 	"\x1dListMaintenanceWindowsRequest\x12\"\n" +
 	"\x06server\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06server\"l\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06server\x12\"\n" +
+	"\border_by\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18@R\aorderBy\"l\n" +
 	"\x1eListMaintenanceWindowsResponse\x12J\n" +
 	"\awindows\x18\x01 \x03(\v20.commandcenter.availability.v1.MaintenanceWindowR\awindows\"\xaf\x01\n" +
 	"\x1eCreateMaintenanceWindowRequest\x12\"\n" +

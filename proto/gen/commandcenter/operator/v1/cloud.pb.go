@@ -26,9 +26,11 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ListControlServersRequest is empty.
+// ListControlServersRequest says in which order.
 type ListControlServersRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "name" (default), "state", "weight", "agents_assigned", "agents_connected" or "renewed_at"; " desc" may follow.
+	OrderBy       string `protobuf:"bytes,1,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -61,6 +63,13 @@ func (x *ListControlServersRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use ListControlServersRequest.ProtoReflect.Descriptor instead.
 func (*ListControlServersRequest) Descriptor() ([]byte, []int) {
 	return file_commandcenter_operator_v1_cloud_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ListControlServersRequest) GetOrderBy() string {
+	if x != nil {
+		return x.OrderBy
+	}
+	return ""
 }
 
 // SetControlServerModeRequest sets one mode.
@@ -301,9 +310,11 @@ func (*RemoveControlServerResponse) Descriptor() ([]byte, []int) {
 	return file_commandcenter_operator_v1_cloud_proto_rawDescGZIP(), []int{4}
 }
 
-// ListAffinityGroupsRequest is empty.
+// ListAffinityGroupsRequest says in which order.
 type ListAffinityGroupsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "name" (default) or "agents"; " desc" may follow.
+	OrderBy       string `protobuf:"bytes,1,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -336,6 +347,13 @@ func (x *ListAffinityGroupsRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use ListAffinityGroupsRequest.ProtoReflect.Descriptor instead.
 func (*ListAffinityGroupsRequest) Descriptor() ([]byte, []int) {
 	return file_commandcenter_operator_v1_cloud_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ListAffinityGroupsRequest) GetOrderBy() string {
+	if x != nil {
+		return x.OrderBy
+	}
+	return ""
 }
 
 // CreateAffinityGroupRequest makes a group.
@@ -650,7 +668,9 @@ type ListPartitionEventsRequest struct {
 	// 1 to 1,000; 0 means 100.
 	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the page before.
-	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// "epoch desc" (default, newest first) or "epoch".
+	OrderBy       string `protobuf:"bytes,5,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -713,12 +733,20 @@ func (x *ListPartitionEventsRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListPartitionEventsRequest) GetOrderBy() string {
+	if x != nil {
+		return x.OrderBy
+	}
+	return ""
+}
+
 var File_commandcenter_operator_v1_cloud_proto protoreflect.FileDescriptor
 
 const file_commandcenter_operator_v1_cloud_proto_rawDesc = "" +
 	"\n" +
-	"%commandcenter/operator/v1/cloud.proto\x12\x19commandcenter.operator.v1\x1a\x1bbuf/validate/validate.proto\x1a%commandcenter/agent/v1/failover.proto\x1a%commandcenter/registry/v1/cloud.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x1b\n" +
-	"\x19ListControlServersRequest\"\xa9\x01\n" +
+	"%commandcenter/operator/v1/cloud.proto\x12\x19commandcenter.operator.v1\x1a\x1bbuf/validate/validate.proto\x1a%commandcenter/agent/v1/failover.proto\x1a%commandcenter/registry/v1/cloud.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"?\n" +
+	"\x19ListControlServersRequest\x12\"\n" +
+	"\border_by\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\aorderBy\"\xa9\x01\n" +
 	"\x1bSetControlServerModeRequest\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x04name\x12\x1c\n" +
@@ -741,8 +769,9 @@ const file_commandcenter_operator_v1_cloud_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x04name\x12\x1c\n" +
 	"\x04etag\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x04etag\"\x1d\n" +
-	"\x1bRemoveControlServerResponse\"\x1b\n" +
-	"\x19ListAffinityGroupsRequest\"\x92\x01\n" +
+	"\x1bRemoveControlServerResponse\"?\n" +
+	"\x19ListAffinityGroupsRequest\x12\"\n" +
+	"\border_by\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\aorderBy\"\x92\x01\n" +
 	"\x1aCreateAffinityGroupRequest\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x04name\x12!\n" +
@@ -767,14 +796,15 @@ const file_commandcenter_operator_v1_cloud_proto_rawDesc = "" +
 	"\x1bDeleteAffinityGroupResponse\":\n" +
 	"\x16GetFailoverListRequest\x12 \n" +
 	"\x05agent\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x05agent\"\xd8\x01\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x05agent\"\xfc\x01\n" +
 	"\x1aListPartitionEventsRequest\x125\n" +
 	"\bstart_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\astartAt\x121\n" +
 	"\x06end_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05endAt\x12'\n" +
 	"\tpage_size\x18\x03 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken2\xb3\r\n" +
+	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\x12\"\n" +
+	"\border_by\x18\x05 \x01(\tB\a\xbaH\x04r\x02\x18@R\aorderBy2\xb3\r\n" +
 	"\vCloudConfig\x12\xa6\x01\n" +
 	"\x12ListControlServers\x124.commandcenter.operator.v1.ListControlServersRequest\x1a5.commandcenter.registry.v1.ListControlServersResponse\"#\x82\xd3\xe4\x93\x02\x1d\x12\x1b/api/config/control-servers\x12\xac\x01\n" +
 	"\x14SetControlServerMode\x126.commandcenter.operator.v1.SetControlServerModeRequest\x1a(.commandcenter.registry.v1.ControlServer\"2\x82\xd3\xe4\x93\x02,:\x01*\x1a'/api/config/control-servers/{name}/mode\x12\xa5\x01\n" +

@@ -13,6 +13,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -39,12 +40,20 @@ type ListConfigAgentsRequest struct {
 	Linked *bool `protobuf:"varint,4,opt,name=linked,proto3,oneof" json:"linked,omitempty"`
 	// Part of the name or hostname, any case. At most 128 characters.
 	Query string `protobuf:"bytes,5,opt,name=query,proto3" json:"query,omitempty"`
-	// "name" (default), "state", "last_heartbeat" or "created"; " desc" may follow.
+	// "name" (default), "state", "last_heartbeat", "created", "hostname", "version" or "control_server"; " desc" may follow. Names may be in
+	// camel case.
 	OrderBy string `protobuf:"bytes,6,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	// 1 to 1,000; 0 means 100.
 	PageSize int32 `protobuf:"varint,7,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the page before.
-	PageToken     string `protobuf:"bytes,8,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,8,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Only agents that no heartbeat of any path came from for at least this long; those never heard count from when their row was made.
+	// Over 0; absent: any.
+	UnseenFor *durationpb.Duration `protobuf:"bytes,9,opt,name=unseen_for,json=unseenFor,proto3" json:"unseen_for,omitempty"`
+	// Software version as agents report it, exactly; empty: any. At most 64 characters.
+	AgentVersion string `protobuf:"bytes,10,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
+	// Name of the control server that is their primary, any case; empty: any.
+	ControlServer string `protobuf:"bytes,11,opt,name=control_server,json=controlServer,proto3" json:"control_server,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -135,6 +144,27 @@ func (x *ListConfigAgentsRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListConfigAgentsRequest) GetUnseenFor() *durationpb.Duration {
+	if x != nil {
+		return x.UnseenFor
+	}
+	return nil
+}
+
+func (x *ListConfigAgentsRequest) GetAgentVersion() string {
+	if x != nil {
+		return x.AgentVersion
+	}
+	return ""
+}
+
+func (x *ListConfigAgentsRequest) GetControlServer() string {
+	if x != nil {
+		return x.ControlServer
+	}
+	return ""
+}
+
 // ListConfigAgentsResponse is one page.
 type ListConfigAgentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -142,6 +172,8 @@ type ListConfigAgentsResponse struct {
 	Agents []*v1.Agent `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// How many there are on all pages together, as the list is now.
+	Total         int32 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -188,6 +220,13 @@ func (x *ListConfigAgentsResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
+}
+
+func (x *ListConfigAgentsResponse) GetTotal() int32 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
 }
 
 // NewServer says how the server to be created looks; its name is the agent's.
@@ -1360,6 +1399,8 @@ type ListServersResponse struct {
 	Servers []*v1.Server `protobuf:"bytes,1,rep,name=servers,proto3" json:"servers,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// How many there are on all pages together, as the list is now.
+	Total         int32 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1406,6 +1447,13 @@ func (x *ListServersResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
+}
+
+func (x *ListServersResponse) GetTotal() int32 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
 }
 
 // CreateServerRequest creates one server.
@@ -1767,7 +1815,9 @@ type ListOfflineLogRequest struct {
 	// 1 to 1,000; 0 means 100.
 	PageSize int32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the page before.
-	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// "created_at desc" (default, newest first) or "created_at".
+	OrderBy       string `protobuf:"bytes,6,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1837,7 +1887,14 @@ func (x *ListOfflineLogRequest) GetPageToken() string {
 	return ""
 }
 
-// ListOfflineLogResponse is one page, newest first.
+func (x *ListOfflineLogRequest) GetOrderBy() string {
+	if x != nil {
+		return x.OrderBy
+	}
+	return ""
+}
+
+// ListOfflineLogResponse is one page.
 type ListOfflineLogResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The entries.
@@ -1896,7 +1953,7 @@ var File_commandcenter_operator_v1_config_proto protoreflect.FileDescriptor
 
 const file_commandcenter_operator_v1_config_proto_rawDesc = "" +
 	"\n" +
-	"&commandcenter/operator/v1/config.proto\x12\x19commandcenter.operator.v1\x1a\x1bbuf/validate/validate.proto\x1a0commandcenter/availability/v1/availability.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb0\x03\n" +
+	"&commandcenter/operator/v1/config.proto\x12\x19commandcenter.operator.v1\x1a\x1bbuf/validate/validate.proto\x1a0commandcenter/availability/v1/availability.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xd3\x04\n" +
 	"\x17ListConfigAgentsRequest\x12D\n" +
 	"\x06states\x18\x01 \x03(\x0e2,.commandcenter.registry.v1.RegistrationStateR\x06states\x12G\n" +
 	"\ttransport\x18\x02 \x01(\x0e2$.commandcenter.registry.v1.TransportH\x00R\ttransport\x88\x01\x01\x12:\n" +
@@ -1907,13 +1964,19 @@ const file_commandcenter_operator_v1_config_proto_rawDesc = "" +
 	"\tpage_size\x18\a \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageTokenB\f\n" +
+	"page_token\x18\b \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\x12B\n" +
+	"\n" +
+	"unseen_for\x18\t \x01(\v2\x19.google.protobuf.DurationB\b\xbaH\x05\xaa\x01\x02*\x00R\tunseenFor\x12,\n" +
+	"\ragent_version\x18\n" +
+	" \x01(\tB\a\xbaH\x04r\x02\x18@R\fagentVersion\x12/\n" +
+	"\x0econtrol_server\x18\v \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\rcontrolServerB\f\n" +
 	"\n" +
 	"_transportB\t\n" +
-	"\a_linked\"|\n" +
+	"\a_linked\"\x92\x01\n" +
 	"\x18ListConfigAgentsResponse\x128\n" +
 	"\x06agents\x18\x01 \x03(\v2 .commandcenter.registry.v1.AgentR\x06agents\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"Q\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x14\n" +
+	"\x05total\x18\x03 \x01(\x05R\x05total\"Q\n" +
 	"\tNewServer\x12\x1c\n" +
 	"\x03url\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x10R\x03url\x12\x1b\n" +
@@ -2001,10 +2064,11 @@ const file_commandcenter_operator_v1_config_proto_rawDesc = "" +
 	"\n" +
 	"page_token\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageTokenB\f\n" +
 	"\n" +
-	"_has_agent\"z\n" +
+	"_has_agent\"\x90\x01\n" +
 	"\x13ListServersResponse\x12;\n" +
 	"\aservers\x18\x01 \x03(\v2!.commandcenter.registry.v1.ServerR\aservers\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x99\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x14\n" +
+	"\x05total\x18\x03 \x01(\x05R\x05total\"\x99\x01\n" +
 	"\x13CreateServerRequest\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x04name\x12\x1c\n" +
@@ -2046,7 +2110,7 @@ const file_commandcenter_operator_v1_config_proto_rawDesc = "" +
 	"\x05_nameB\x06\n" +
 	"\x04_urlB\a\n" +
 	"\x05_typeB\t\n" +
-	"\a_active\"\xf7\x01\n" +
+	"\a_active\"\x9b\x02\n" +
 	"\x15ListOfflineLogRequest\x12\"\n" +
 	"\x06server\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06server\x125\n" +
@@ -2055,7 +2119,8 @@ const file_commandcenter_operator_v1_config_proto_rawDesc = "" +
 	"\tpage_size\x18\x04 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"\x8a\x01\n" +
+	"page_token\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\x12\"\n" +
+	"\border_by\x18\x06 \x01(\tB\a\xbaH\x04r\x02\x18@R\aorderBy\"\x8a\x01\n" +
 	"\x16ListOfflineLogResponse\x12H\n" +
 	"\aentries\x18\x01 \x03(\v2..commandcenter.availability.v1.OfflineLogEntryR\aentries\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xa0\x10\n" +
@@ -2131,72 +2196,74 @@ var file_commandcenter_operator_v1_config_proto_goTypes = []any{
 	(*ListOfflineLogResponse)(nil),         // 29: commandcenter.operator.v1.ListOfflineLogResponse
 	(v1.RegistrationState)(0),              // 30: commandcenter.registry.v1.RegistrationState
 	(v1.Transport)(0),                      // 31: commandcenter.registry.v1.Transport
-	(*v1.Agent)(nil),                       // 32: commandcenter.registry.v1.Agent
-	(*v1.HttpVerification)(nil),            // 33: commandcenter.registry.v1.HttpVerification
-	(*v1.UrlProposal)(nil),                 // 34: commandcenter.registry.v1.UrlProposal
-	(*v1.Server)(nil),                      // 35: commandcenter.registry.v1.Server
-	(*timestamppb.Timestamp)(nil),          // 36: google.protobuf.Timestamp
-	(*v11.OfflineLogEntry)(nil),            // 37: commandcenter.availability.v1.OfflineLogEntry
+	(*durationpb.Duration)(nil),            // 32: google.protobuf.Duration
+	(*v1.Agent)(nil),                       // 33: commandcenter.registry.v1.Agent
+	(*v1.HttpVerification)(nil),            // 34: commandcenter.registry.v1.HttpVerification
+	(*v1.UrlProposal)(nil),                 // 35: commandcenter.registry.v1.UrlProposal
+	(*v1.Server)(nil),                      // 36: commandcenter.registry.v1.Server
+	(*timestamppb.Timestamp)(nil),          // 37: google.protobuf.Timestamp
+	(*v11.OfflineLogEntry)(nil),            // 38: commandcenter.availability.v1.OfflineLogEntry
 }
 var file_commandcenter_operator_v1_config_proto_depIdxs = []int32{
 	30, // 0: commandcenter.operator.v1.ListConfigAgentsRequest.states:type_name -> commandcenter.registry.v1.RegistrationState
 	31, // 1: commandcenter.operator.v1.ListConfigAgentsRequest.transport:type_name -> commandcenter.registry.v1.Transport
-	32, // 2: commandcenter.operator.v1.ListConfigAgentsResponse.agents:type_name -> commandcenter.registry.v1.Agent
-	2,  // 3: commandcenter.operator.v1.AddAgentRequest.create_server:type_name -> commandcenter.operator.v1.NewServer
-	32, // 4: commandcenter.operator.v1.AcceptedAgent.agent:type_name -> commandcenter.registry.v1.Agent
-	6,  // 5: commandcenter.operator.v1.BatchAcceptAgentsRequest.items:type_name -> commandcenter.operator.v1.BatchAcceptItem
-	8,  // 6: commandcenter.operator.v1.BatchAcceptAgentsResponse.results:type_name -> commandcenter.operator.v1.BatchAcceptResult
-	32, // 7: commandcenter.operator.v1.BatchAcceptResult.agent:type_name -> commandcenter.registry.v1.Agent
-	2,  // 8: commandcenter.operator.v1.AcceptAgentRequest.create_server:type_name -> commandcenter.operator.v1.NewServer
-	33, // 9: commandcenter.operator.v1.VerifyHttpResponse.http_verification:type_name -> commandcenter.registry.v1.HttpVerification
-	34, // 10: commandcenter.operator.v1.ListUrlProposalsResponse.proposals:type_name -> commandcenter.registry.v1.UrlProposal
-	35, // 11: commandcenter.operator.v1.ListServersResponse.servers:type_name -> commandcenter.registry.v1.Server
-	36, // 12: commandcenter.operator.v1.ListOfflineLogRequest.start_at:type_name -> google.protobuf.Timestamp
-	36, // 13: commandcenter.operator.v1.ListOfflineLogRequest.end_at:type_name -> google.protobuf.Timestamp
-	37, // 14: commandcenter.operator.v1.ListOfflineLogResponse.entries:type_name -> commandcenter.availability.v1.OfflineLogEntry
-	0,  // 15: commandcenter.operator.v1.AgentConfig.ListAgents:input_type -> commandcenter.operator.v1.ListConfigAgentsRequest
-	3,  // 16: commandcenter.operator.v1.AgentConfig.AddAgent:input_type -> commandcenter.operator.v1.AddAgentRequest
-	5,  // 17: commandcenter.operator.v1.AgentConfig.BatchAcceptAgents:input_type -> commandcenter.operator.v1.BatchAcceptAgentsRequest
-	9,  // 18: commandcenter.operator.v1.AgentConfig.GetAgent:input_type -> commandcenter.operator.v1.GetAgentRequest
-	10, // 19: commandcenter.operator.v1.AgentConfig.UpdateAgent:input_type -> commandcenter.operator.v1.UpdateAgentRequest
-	11, // 20: commandcenter.operator.v1.AgentConfig.RemoveAgent:input_type -> commandcenter.operator.v1.RemoveAgentRequest
-	13, // 21: commandcenter.operator.v1.AgentConfig.AcceptAgent:input_type -> commandcenter.operator.v1.AcceptAgentRequest
-	14, // 22: commandcenter.operator.v1.AgentConfig.RejectAgent:input_type -> commandcenter.operator.v1.RejectAgentRequest
-	15, // 23: commandcenter.operator.v1.AgentConfig.ResolveIdentityConflict:input_type -> commandcenter.operator.v1.ResolveIdentityConflictRequest
-	16, // 24: commandcenter.operator.v1.AgentConfig.ResetToken:input_type -> commandcenter.operator.v1.ResetTokenRequest
-	17, // 25: commandcenter.operator.v1.AgentConfig.VerifyHttp:input_type -> commandcenter.operator.v1.VerifyHttpRequest
-	19, // 26: commandcenter.operator.v1.AgentConfig.ListUrlProposals:input_type -> commandcenter.operator.v1.ListUrlProposalsRequest
-	21, // 27: commandcenter.operator.v1.ServerConfig.ListServers:input_type -> commandcenter.operator.v1.ListServersRequest
-	23, // 28: commandcenter.operator.v1.ServerConfig.CreateServer:input_type -> commandcenter.operator.v1.CreateServerRequest
-	24, // 29: commandcenter.operator.v1.ServerConfig.GetServer:input_type -> commandcenter.operator.v1.GetServerRequest
-	26, // 30: commandcenter.operator.v1.ServerConfig.UpdateServer:input_type -> commandcenter.operator.v1.UpdateServerRequest
-	25, // 31: commandcenter.operator.v1.ServerConfig.GetServerByKey:input_type -> commandcenter.operator.v1.GetServerByKeyRequest
-	27, // 32: commandcenter.operator.v1.ServerConfig.UpdateServerByKey:input_type -> commandcenter.operator.v1.UpdateServerByKeyRequest
-	28, // 33: commandcenter.operator.v1.ServerConfig.ListOfflineLog:input_type -> commandcenter.operator.v1.ListOfflineLogRequest
-	1,  // 34: commandcenter.operator.v1.AgentConfig.ListAgents:output_type -> commandcenter.operator.v1.ListConfigAgentsResponse
-	4,  // 35: commandcenter.operator.v1.AgentConfig.AddAgent:output_type -> commandcenter.operator.v1.AcceptedAgent
-	7,  // 36: commandcenter.operator.v1.AgentConfig.BatchAcceptAgents:output_type -> commandcenter.operator.v1.BatchAcceptAgentsResponse
-	32, // 37: commandcenter.operator.v1.AgentConfig.GetAgent:output_type -> commandcenter.registry.v1.Agent
-	32, // 38: commandcenter.operator.v1.AgentConfig.UpdateAgent:output_type -> commandcenter.registry.v1.Agent
-	12, // 39: commandcenter.operator.v1.AgentConfig.RemoveAgent:output_type -> commandcenter.operator.v1.RemoveAgentResponse
-	4,  // 40: commandcenter.operator.v1.AgentConfig.AcceptAgent:output_type -> commandcenter.operator.v1.AcceptedAgent
-	32, // 41: commandcenter.operator.v1.AgentConfig.RejectAgent:output_type -> commandcenter.registry.v1.Agent
-	32, // 42: commandcenter.operator.v1.AgentConfig.ResolveIdentityConflict:output_type -> commandcenter.registry.v1.Agent
-	32, // 43: commandcenter.operator.v1.AgentConfig.ResetToken:output_type -> commandcenter.registry.v1.Agent
-	18, // 44: commandcenter.operator.v1.AgentConfig.VerifyHttp:output_type -> commandcenter.operator.v1.VerifyHttpResponse
-	20, // 45: commandcenter.operator.v1.AgentConfig.ListUrlProposals:output_type -> commandcenter.operator.v1.ListUrlProposalsResponse
-	22, // 46: commandcenter.operator.v1.ServerConfig.ListServers:output_type -> commandcenter.operator.v1.ListServersResponse
-	35, // 47: commandcenter.operator.v1.ServerConfig.CreateServer:output_type -> commandcenter.registry.v1.Server
-	35, // 48: commandcenter.operator.v1.ServerConfig.GetServer:output_type -> commandcenter.registry.v1.Server
-	35, // 49: commandcenter.operator.v1.ServerConfig.UpdateServer:output_type -> commandcenter.registry.v1.Server
-	35, // 50: commandcenter.operator.v1.ServerConfig.GetServerByKey:output_type -> commandcenter.registry.v1.Server
-	35, // 51: commandcenter.operator.v1.ServerConfig.UpdateServerByKey:output_type -> commandcenter.registry.v1.Server
-	29, // 52: commandcenter.operator.v1.ServerConfig.ListOfflineLog:output_type -> commandcenter.operator.v1.ListOfflineLogResponse
-	34, // [34:53] is the sub-list for method output_type
-	15, // [15:34] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	32, // 2: commandcenter.operator.v1.ListConfigAgentsRequest.unseen_for:type_name -> google.protobuf.Duration
+	33, // 3: commandcenter.operator.v1.ListConfigAgentsResponse.agents:type_name -> commandcenter.registry.v1.Agent
+	2,  // 4: commandcenter.operator.v1.AddAgentRequest.create_server:type_name -> commandcenter.operator.v1.NewServer
+	33, // 5: commandcenter.operator.v1.AcceptedAgent.agent:type_name -> commandcenter.registry.v1.Agent
+	6,  // 6: commandcenter.operator.v1.BatchAcceptAgentsRequest.items:type_name -> commandcenter.operator.v1.BatchAcceptItem
+	8,  // 7: commandcenter.operator.v1.BatchAcceptAgentsResponse.results:type_name -> commandcenter.operator.v1.BatchAcceptResult
+	33, // 8: commandcenter.operator.v1.BatchAcceptResult.agent:type_name -> commandcenter.registry.v1.Agent
+	2,  // 9: commandcenter.operator.v1.AcceptAgentRequest.create_server:type_name -> commandcenter.operator.v1.NewServer
+	34, // 10: commandcenter.operator.v1.VerifyHttpResponse.http_verification:type_name -> commandcenter.registry.v1.HttpVerification
+	35, // 11: commandcenter.operator.v1.ListUrlProposalsResponse.proposals:type_name -> commandcenter.registry.v1.UrlProposal
+	36, // 12: commandcenter.operator.v1.ListServersResponse.servers:type_name -> commandcenter.registry.v1.Server
+	37, // 13: commandcenter.operator.v1.ListOfflineLogRequest.start_at:type_name -> google.protobuf.Timestamp
+	37, // 14: commandcenter.operator.v1.ListOfflineLogRequest.end_at:type_name -> google.protobuf.Timestamp
+	38, // 15: commandcenter.operator.v1.ListOfflineLogResponse.entries:type_name -> commandcenter.availability.v1.OfflineLogEntry
+	0,  // 16: commandcenter.operator.v1.AgentConfig.ListAgents:input_type -> commandcenter.operator.v1.ListConfigAgentsRequest
+	3,  // 17: commandcenter.operator.v1.AgentConfig.AddAgent:input_type -> commandcenter.operator.v1.AddAgentRequest
+	5,  // 18: commandcenter.operator.v1.AgentConfig.BatchAcceptAgents:input_type -> commandcenter.operator.v1.BatchAcceptAgentsRequest
+	9,  // 19: commandcenter.operator.v1.AgentConfig.GetAgent:input_type -> commandcenter.operator.v1.GetAgentRequest
+	10, // 20: commandcenter.operator.v1.AgentConfig.UpdateAgent:input_type -> commandcenter.operator.v1.UpdateAgentRequest
+	11, // 21: commandcenter.operator.v1.AgentConfig.RemoveAgent:input_type -> commandcenter.operator.v1.RemoveAgentRequest
+	13, // 22: commandcenter.operator.v1.AgentConfig.AcceptAgent:input_type -> commandcenter.operator.v1.AcceptAgentRequest
+	14, // 23: commandcenter.operator.v1.AgentConfig.RejectAgent:input_type -> commandcenter.operator.v1.RejectAgentRequest
+	15, // 24: commandcenter.operator.v1.AgentConfig.ResolveIdentityConflict:input_type -> commandcenter.operator.v1.ResolveIdentityConflictRequest
+	16, // 25: commandcenter.operator.v1.AgentConfig.ResetToken:input_type -> commandcenter.operator.v1.ResetTokenRequest
+	17, // 26: commandcenter.operator.v1.AgentConfig.VerifyHttp:input_type -> commandcenter.operator.v1.VerifyHttpRequest
+	19, // 27: commandcenter.operator.v1.AgentConfig.ListUrlProposals:input_type -> commandcenter.operator.v1.ListUrlProposalsRequest
+	21, // 28: commandcenter.operator.v1.ServerConfig.ListServers:input_type -> commandcenter.operator.v1.ListServersRequest
+	23, // 29: commandcenter.operator.v1.ServerConfig.CreateServer:input_type -> commandcenter.operator.v1.CreateServerRequest
+	24, // 30: commandcenter.operator.v1.ServerConfig.GetServer:input_type -> commandcenter.operator.v1.GetServerRequest
+	26, // 31: commandcenter.operator.v1.ServerConfig.UpdateServer:input_type -> commandcenter.operator.v1.UpdateServerRequest
+	25, // 32: commandcenter.operator.v1.ServerConfig.GetServerByKey:input_type -> commandcenter.operator.v1.GetServerByKeyRequest
+	27, // 33: commandcenter.operator.v1.ServerConfig.UpdateServerByKey:input_type -> commandcenter.operator.v1.UpdateServerByKeyRequest
+	28, // 34: commandcenter.operator.v1.ServerConfig.ListOfflineLog:input_type -> commandcenter.operator.v1.ListOfflineLogRequest
+	1,  // 35: commandcenter.operator.v1.AgentConfig.ListAgents:output_type -> commandcenter.operator.v1.ListConfigAgentsResponse
+	4,  // 36: commandcenter.operator.v1.AgentConfig.AddAgent:output_type -> commandcenter.operator.v1.AcceptedAgent
+	7,  // 37: commandcenter.operator.v1.AgentConfig.BatchAcceptAgents:output_type -> commandcenter.operator.v1.BatchAcceptAgentsResponse
+	33, // 38: commandcenter.operator.v1.AgentConfig.GetAgent:output_type -> commandcenter.registry.v1.Agent
+	33, // 39: commandcenter.operator.v1.AgentConfig.UpdateAgent:output_type -> commandcenter.registry.v1.Agent
+	12, // 40: commandcenter.operator.v1.AgentConfig.RemoveAgent:output_type -> commandcenter.operator.v1.RemoveAgentResponse
+	4,  // 41: commandcenter.operator.v1.AgentConfig.AcceptAgent:output_type -> commandcenter.operator.v1.AcceptedAgent
+	33, // 42: commandcenter.operator.v1.AgentConfig.RejectAgent:output_type -> commandcenter.registry.v1.Agent
+	33, // 43: commandcenter.operator.v1.AgentConfig.ResolveIdentityConflict:output_type -> commandcenter.registry.v1.Agent
+	33, // 44: commandcenter.operator.v1.AgentConfig.ResetToken:output_type -> commandcenter.registry.v1.Agent
+	18, // 45: commandcenter.operator.v1.AgentConfig.VerifyHttp:output_type -> commandcenter.operator.v1.VerifyHttpResponse
+	20, // 46: commandcenter.operator.v1.AgentConfig.ListUrlProposals:output_type -> commandcenter.operator.v1.ListUrlProposalsResponse
+	22, // 47: commandcenter.operator.v1.ServerConfig.ListServers:output_type -> commandcenter.operator.v1.ListServersResponse
+	36, // 48: commandcenter.operator.v1.ServerConfig.CreateServer:output_type -> commandcenter.registry.v1.Server
+	36, // 49: commandcenter.operator.v1.ServerConfig.GetServer:output_type -> commandcenter.registry.v1.Server
+	36, // 50: commandcenter.operator.v1.ServerConfig.UpdateServer:output_type -> commandcenter.registry.v1.Server
+	36, // 51: commandcenter.operator.v1.ServerConfig.GetServerByKey:output_type -> commandcenter.registry.v1.Server
+	36, // 52: commandcenter.operator.v1.ServerConfig.UpdateServerByKey:output_type -> commandcenter.registry.v1.Server
+	29, // 53: commandcenter.operator.v1.ServerConfig.ListOfflineLog:output_type -> commandcenter.operator.v1.ListOfflineLogResponse
+	35, // [35:54] is the sub-list for method output_type
+	16, // [16:35] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_operator_v1_config_proto_init() }

@@ -104,7 +104,17 @@ type ListAgentsRequest struct {
 	// 1 to 1,000; 0 means 100.
 	PageSize int32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the page before.
-	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// "name" (default), "last_heartbeat", "created", "hostname", "version" or "control_server"; " desc" may follow. Names may be in
+	// camel case.
+	OrderBy string `protobuf:"bytes,4,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
+	// Only agents that no heartbeat of any path came from for at least this long; those never heard count from when their row was made.
+	// Over 0; absent: any.
+	UnseenFor *durationpb.Duration `protobuf:"bytes,5,opt,name=unseen_for,json=unseenFor,proto3" json:"unseen_for,omitempty"`
+	// Software version as agents report it, exactly; empty: any. At most 64 characters.
+	AgentVersion string `protobuf:"bytes,6,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
+	// Name of the control server that is their primary, any case; empty: any.
+	ControlServer string `protobuf:"bytes,7,opt,name=control_server,json=controlServer,proto3" json:"control_server,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -160,13 +170,43 @@ func (x *ListAgentsRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListAgentsRequest) GetOrderBy() string {
+	if x != nil {
+		return x.OrderBy
+	}
+	return ""
+}
+
+func (x *ListAgentsRequest) GetUnseenFor() *durationpb.Duration {
+	if x != nil {
+		return x.UnseenFor
+	}
+	return nil
+}
+
+func (x *ListAgentsRequest) GetAgentVersion() string {
+	if x != nil {
+		return x.AgentVersion
+	}
+	return ""
+}
+
+func (x *ListAgentsRequest) GetControlServer() string {
+	if x != nil {
+		return x.ControlServer
+	}
+	return ""
+}
+
 // ListAgentsResponse is one page.
 type ListAgentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The agents, by name.
+	// The agents.
 	Agents []*AddressableAgent `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// How many there are on all pages together, as the list is now.
+	Total         int32 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -213,6 +253,13 @@ func (x *ListAgentsResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
+}
+
+func (x *ListAgentsResponse) GetTotal() int32 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
 }
 
 // AddressableAgent is one Accepted agent.
@@ -2443,16 +2490,22 @@ var File_commandcenter_operator_v1_operations_proto protoreflect.FileDescriptor
 
 const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"\n" +
-	"*commandcenter/operator/v1/operations.proto\x12\x19commandcenter.operator.v1\x1a\x1bbuf/validate/validate.proto\x1a\"commandcenter/agent/v1/agent.proto\x1a0commandcenter/availability/v1/availability.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a.protoc-gen-openapiv2/options/annotations.proto\"\x85\x01\n" +
+	"*commandcenter/operator/v1/operations.proto\x12\x19commandcenter.operator.v1\x1a\x1bbuf/validate/validate.proto\x1a\"commandcenter/agent/v1/agent.proto\x1a0commandcenter/availability/v1/availability.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a.protoc-gen-openapiv2/options/annotations.proto\"\xcc\x02\n" +
 	"\x11ListAgentsRequest\x12\x1e\n" +
 	"\x05query\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x05query\x12'\n" +
 	"\tpage_size\x18\x02 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"\x81\x01\n" +
+	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\x12\"\n" +
+	"\border_by\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x18@R\aorderBy\x12B\n" +
+	"\n" +
+	"unseen_for\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\b\xbaH\x05\xaa\x01\x02*\x00R\tunseenFor\x12,\n" +
+	"\ragent_version\x18\x06 \x01(\tB\a\xbaH\x04r\x02\x18@R\fagentVersion\x12/\n" +
+	"\x0econtrol_server\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\rcontrolServer\"\x97\x01\n" +
 	"\x12ListAgentsResponse\x12C\n" +
 	"\x06agents\x18\x01 \x03(\v2+.commandcenter.operator.v1.AddressableAgentR\x06agents\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xe2\x03\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x14\n" +
+	"\x05total\x18\x03 \x01(\x05R\x05total\"\xe2\x03\n" +
 	"\x10AddressableAgent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12B\n" +
@@ -2718,8 +2771,8 @@ var file_commandcenter_operator_v1_operations_proto_goTypes = []any{
 	(*BatchRunSummary)(nil),           // 30: commandcenter.operator.v1.BatchRunSummary
 	(*Problem)(nil),                   // 31: commandcenter.operator.v1.Problem
 	(*FieldError)(nil),                // 32: commandcenter.operator.v1.FieldError
-	(v1.Transport)(0),                 // 33: commandcenter.registry.v1.Transport
-	(*durationpb.Duration)(nil),       // 34: google.protobuf.Duration
+	(*durationpb.Duration)(nil),       // 33: google.protobuf.Duration
+	(v1.Transport)(0),                 // 34: commandcenter.registry.v1.Transport
 	(*v1.ServerLink)(nil),             // 35: commandcenter.registry.v1.ServerLink
 	(*v11.ServerAvailability)(nil),    // 36: commandcenter.availability.v1.ServerAvailability
 	(*v1.HttpVerification)(nil),       // 37: commandcenter.registry.v1.HttpVerification
@@ -2744,86 +2797,87 @@ var file_commandcenter_operator_v1_operations_proto_goTypes = []any{
 	(*v12.SyncPackages)(nil),          // 56: commandcenter.agent.v1.SyncPackages
 }
 var file_commandcenter_operator_v1_operations_proto_depIdxs = []int32{
-	3,  // 0: commandcenter.operator.v1.ListAgentsResponse.agents:type_name -> commandcenter.operator.v1.AddressableAgent
-	33, // 1: commandcenter.operator.v1.AddressableAgent.transport:type_name -> commandcenter.registry.v1.Transport
-	34, // 2: commandcenter.operator.v1.AddressableAgent.heartbeat_age:type_name -> google.protobuf.Duration
-	35, // 3: commandcenter.operator.v1.AddressableAgent.server:type_name -> commandcenter.registry.v1.ServerLink
-	36, // 4: commandcenter.operator.v1.AddressableAgent.availability:type_name -> commandcenter.availability.v1.ServerAvailability
-	33, // 5: commandcenter.operator.v1.GetRouteResponse.transport:type_name -> commandcenter.registry.v1.Transport
-	6,  // 6: commandcenter.operator.v1.GetRouteResponse.rules:type_name -> commandcenter.operator.v1.RouteRule
-	34, // 7: commandcenter.operator.v1.GetRouteResponse.bus_heartbeat_age:type_name -> google.protobuf.Duration
-	34, // 8: commandcenter.operator.v1.GetRouteResponse.max_heartbeat_age:type_name -> google.protobuf.Duration
-	37, // 9: commandcenter.operator.v1.GetRouteResponse.http_verification:type_name -> commandcenter.registry.v1.HttpVerification
-	34, // 10: commandcenter.operator.v1.GetRouteResponse.max_verification_age:type_name -> google.protobuf.Duration
-	38, // 11: commandcenter.operator.v1.GetRouteResponse.bus_ingest:type_name -> commandcenter.registry.v1.IngestHealth
-	39, // 12: commandcenter.operator.v1.GetRouteResponse.command_receiver:type_name -> commandcenter.registry.v1.CommandReceiver
-	33, // 13: commandcenter.operator.v1.CommandResponse.transport:type_name -> commandcenter.registry.v1.Transport
-	40, // 14: commandcenter.operator.v1.CommandResponse.started_at:type_name -> google.protobuf.Timestamp
-	34, // 15: commandcenter.operator.v1.CommandResponse.duration:type_name -> google.protobuf.Duration
-	41, // 16: commandcenter.operator.v1.CommandResponse.changes:type_name -> commandcenter.agent.v1.Change
-	33, // 17: commandcenter.operator.v1.ReadReceipt.transport:type_name -> commandcenter.registry.v1.Transport
-	42, // 18: commandcenter.operator.v1.ListInstallationsResponse.installations:type_name -> commandcenter.agent.v1.Installation
-	8,  // 19: commandcenter.operator.v1.ListInstallationsResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	43, // 20: commandcenter.operator.v1.ListServicesResponse.services:type_name -> commandcenter.agent.v1.Service
-	8,  // 21: commandcenter.operator.v1.ListServicesResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	44, // 22: commandcenter.operator.v1.ListAppPoolsResponse.app_pools:type_name -> commandcenter.agent.v1.AppPool
-	8,  // 23: commandcenter.operator.v1.ListAppPoolsResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	45, // 24: commandcenter.operator.v1.ListCertificatesResponse.certificates:type_name -> commandcenter.agent.v1.Certificate
-	8,  // 25: commandcenter.operator.v1.ListCertificatesResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	46, // 26: commandcenter.operator.v1.SyncPackagesRequest.packages:type_name -> commandcenter.agent.v1.Package
-	47, // 27: commandcenter.operator.v1.SyncPackagesRequest.wanted:type_name -> commandcenter.agent.v1.PackageSet
-	48, // 28: commandcenter.operator.v1.GetCommandResponse.record:type_name -> commandcenter.agent.v1.CommandRecord
-	8,  // 29: commandcenter.operator.v1.GetCommandResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
-	49, // 30: commandcenter.operator.v1.BatchRunRequest.uninstall:type_name -> commandcenter.agent.v1.Uninstall
-	50, // 31: commandcenter.operator.v1.BatchRunRequest.start_service:type_name -> commandcenter.agent.v1.StartService
-	51, // 32: commandcenter.operator.v1.BatchRunRequest.stop_service:type_name -> commandcenter.agent.v1.StopService
-	52, // 33: commandcenter.operator.v1.BatchRunRequest.restart_service:type_name -> commandcenter.agent.v1.RestartService
-	53, // 34: commandcenter.operator.v1.BatchRunRequest.start_app_pool:type_name -> commandcenter.agent.v1.StartAppPool
-	54, // 35: commandcenter.operator.v1.BatchRunRequest.stop_app_pool:type_name -> commandcenter.agent.v1.StopAppPool
-	55, // 36: commandcenter.operator.v1.BatchRunRequest.recycle_app_pool:type_name -> commandcenter.agent.v1.RecycleAppPool
-	56, // 37: commandcenter.operator.v1.BatchRunRequest.sync_packages:type_name -> commandcenter.agent.v1.SyncPackages
-	29, // 38: commandcenter.operator.v1.BatchRunEvent.item:type_name -> commandcenter.operator.v1.BatchRunItem
-	30, // 39: commandcenter.operator.v1.BatchRunEvent.summary:type_name -> commandcenter.operator.v1.BatchRunSummary
-	0,  // 40: commandcenter.operator.v1.BatchRunItem.outcome:type_name -> commandcenter.operator.v1.BatchOutcome
-	7,  // 41: commandcenter.operator.v1.BatchRunItem.command:type_name -> commandcenter.operator.v1.CommandResponse
-	32, // 42: commandcenter.operator.v1.Problem.errors:type_name -> commandcenter.operator.v1.FieldError
-	1,  // 43: commandcenter.operator.v1.AgentOperations.ListAgents:input_type -> commandcenter.operator.v1.ListAgentsRequest
-	4,  // 44: commandcenter.operator.v1.AgentOperations.GetRoute:input_type -> commandcenter.operator.v1.GetRouteRequest
-	9,  // 45: commandcenter.operator.v1.AgentOperations.ListInstallations:input_type -> commandcenter.operator.v1.ListInstallationsRequest
-	11, // 46: commandcenter.operator.v1.AgentOperations.Uninstall:input_type -> commandcenter.operator.v1.UninstallRequest
-	12, // 47: commandcenter.operator.v1.AgentOperations.ListServices:input_type -> commandcenter.operator.v1.ListServicesRequest
-	14, // 48: commandcenter.operator.v1.AgentOperations.StartService:input_type -> commandcenter.operator.v1.StartServiceRequest
-	15, // 49: commandcenter.operator.v1.AgentOperations.StopService:input_type -> commandcenter.operator.v1.StopServiceRequest
-	16, // 50: commandcenter.operator.v1.AgentOperations.RestartService:input_type -> commandcenter.operator.v1.RestartServiceRequest
-	17, // 51: commandcenter.operator.v1.AgentOperations.ListAppPools:input_type -> commandcenter.operator.v1.ListAppPoolsRequest
-	19, // 52: commandcenter.operator.v1.AgentOperations.StartAppPool:input_type -> commandcenter.operator.v1.StartAppPoolRequest
-	20, // 53: commandcenter.operator.v1.AgentOperations.StopAppPool:input_type -> commandcenter.operator.v1.StopAppPoolRequest
-	21, // 54: commandcenter.operator.v1.AgentOperations.RecycleAppPool:input_type -> commandcenter.operator.v1.RecycleAppPoolRequest
-	22, // 55: commandcenter.operator.v1.AgentOperations.ListCertificates:input_type -> commandcenter.operator.v1.ListCertificatesRequest
-	24, // 56: commandcenter.operator.v1.AgentOperations.SyncPackages:input_type -> commandcenter.operator.v1.SyncPackagesRequest
-	25, // 57: commandcenter.operator.v1.AgentOperations.GetCommand:input_type -> commandcenter.operator.v1.GetCommandRequest
-	27, // 58: commandcenter.operator.v1.AgentOperations.BatchRun:input_type -> commandcenter.operator.v1.BatchRunRequest
-	2,  // 59: commandcenter.operator.v1.AgentOperations.ListAgents:output_type -> commandcenter.operator.v1.ListAgentsResponse
-	5,  // 60: commandcenter.operator.v1.AgentOperations.GetRoute:output_type -> commandcenter.operator.v1.GetRouteResponse
-	10, // 61: commandcenter.operator.v1.AgentOperations.ListInstallations:output_type -> commandcenter.operator.v1.ListInstallationsResponse
-	7,  // 62: commandcenter.operator.v1.AgentOperations.Uninstall:output_type -> commandcenter.operator.v1.CommandResponse
-	13, // 63: commandcenter.operator.v1.AgentOperations.ListServices:output_type -> commandcenter.operator.v1.ListServicesResponse
-	7,  // 64: commandcenter.operator.v1.AgentOperations.StartService:output_type -> commandcenter.operator.v1.CommandResponse
-	7,  // 65: commandcenter.operator.v1.AgentOperations.StopService:output_type -> commandcenter.operator.v1.CommandResponse
-	7,  // 66: commandcenter.operator.v1.AgentOperations.RestartService:output_type -> commandcenter.operator.v1.CommandResponse
-	18, // 67: commandcenter.operator.v1.AgentOperations.ListAppPools:output_type -> commandcenter.operator.v1.ListAppPoolsResponse
-	7,  // 68: commandcenter.operator.v1.AgentOperations.StartAppPool:output_type -> commandcenter.operator.v1.CommandResponse
-	7,  // 69: commandcenter.operator.v1.AgentOperations.StopAppPool:output_type -> commandcenter.operator.v1.CommandResponse
-	7,  // 70: commandcenter.operator.v1.AgentOperations.RecycleAppPool:output_type -> commandcenter.operator.v1.CommandResponse
-	23, // 71: commandcenter.operator.v1.AgentOperations.ListCertificates:output_type -> commandcenter.operator.v1.ListCertificatesResponse
-	7,  // 72: commandcenter.operator.v1.AgentOperations.SyncPackages:output_type -> commandcenter.operator.v1.CommandResponse
-	26, // 73: commandcenter.operator.v1.AgentOperations.GetCommand:output_type -> commandcenter.operator.v1.GetCommandResponse
-	28, // 74: commandcenter.operator.v1.AgentOperations.BatchRun:output_type -> commandcenter.operator.v1.BatchRunEvent
-	59, // [59:75] is the sub-list for method output_type
-	43, // [43:59] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	33, // 0: commandcenter.operator.v1.ListAgentsRequest.unseen_for:type_name -> google.protobuf.Duration
+	3,  // 1: commandcenter.operator.v1.ListAgentsResponse.agents:type_name -> commandcenter.operator.v1.AddressableAgent
+	34, // 2: commandcenter.operator.v1.AddressableAgent.transport:type_name -> commandcenter.registry.v1.Transport
+	33, // 3: commandcenter.operator.v1.AddressableAgent.heartbeat_age:type_name -> google.protobuf.Duration
+	35, // 4: commandcenter.operator.v1.AddressableAgent.server:type_name -> commandcenter.registry.v1.ServerLink
+	36, // 5: commandcenter.operator.v1.AddressableAgent.availability:type_name -> commandcenter.availability.v1.ServerAvailability
+	34, // 6: commandcenter.operator.v1.GetRouteResponse.transport:type_name -> commandcenter.registry.v1.Transport
+	6,  // 7: commandcenter.operator.v1.GetRouteResponse.rules:type_name -> commandcenter.operator.v1.RouteRule
+	33, // 8: commandcenter.operator.v1.GetRouteResponse.bus_heartbeat_age:type_name -> google.protobuf.Duration
+	33, // 9: commandcenter.operator.v1.GetRouteResponse.max_heartbeat_age:type_name -> google.protobuf.Duration
+	37, // 10: commandcenter.operator.v1.GetRouteResponse.http_verification:type_name -> commandcenter.registry.v1.HttpVerification
+	33, // 11: commandcenter.operator.v1.GetRouteResponse.max_verification_age:type_name -> google.protobuf.Duration
+	38, // 12: commandcenter.operator.v1.GetRouteResponse.bus_ingest:type_name -> commandcenter.registry.v1.IngestHealth
+	39, // 13: commandcenter.operator.v1.GetRouteResponse.command_receiver:type_name -> commandcenter.registry.v1.CommandReceiver
+	34, // 14: commandcenter.operator.v1.CommandResponse.transport:type_name -> commandcenter.registry.v1.Transport
+	40, // 15: commandcenter.operator.v1.CommandResponse.started_at:type_name -> google.protobuf.Timestamp
+	33, // 16: commandcenter.operator.v1.CommandResponse.duration:type_name -> google.protobuf.Duration
+	41, // 17: commandcenter.operator.v1.CommandResponse.changes:type_name -> commandcenter.agent.v1.Change
+	34, // 18: commandcenter.operator.v1.ReadReceipt.transport:type_name -> commandcenter.registry.v1.Transport
+	42, // 19: commandcenter.operator.v1.ListInstallationsResponse.installations:type_name -> commandcenter.agent.v1.Installation
+	8,  // 20: commandcenter.operator.v1.ListInstallationsResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	43, // 21: commandcenter.operator.v1.ListServicesResponse.services:type_name -> commandcenter.agent.v1.Service
+	8,  // 22: commandcenter.operator.v1.ListServicesResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	44, // 23: commandcenter.operator.v1.ListAppPoolsResponse.app_pools:type_name -> commandcenter.agent.v1.AppPool
+	8,  // 24: commandcenter.operator.v1.ListAppPoolsResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	45, // 25: commandcenter.operator.v1.ListCertificatesResponse.certificates:type_name -> commandcenter.agent.v1.Certificate
+	8,  // 26: commandcenter.operator.v1.ListCertificatesResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	46, // 27: commandcenter.operator.v1.SyncPackagesRequest.packages:type_name -> commandcenter.agent.v1.Package
+	47, // 28: commandcenter.operator.v1.SyncPackagesRequest.wanted:type_name -> commandcenter.agent.v1.PackageSet
+	48, // 29: commandcenter.operator.v1.GetCommandResponse.record:type_name -> commandcenter.agent.v1.CommandRecord
+	8,  // 30: commandcenter.operator.v1.GetCommandResponse.receipt:type_name -> commandcenter.operator.v1.ReadReceipt
+	49, // 31: commandcenter.operator.v1.BatchRunRequest.uninstall:type_name -> commandcenter.agent.v1.Uninstall
+	50, // 32: commandcenter.operator.v1.BatchRunRequest.start_service:type_name -> commandcenter.agent.v1.StartService
+	51, // 33: commandcenter.operator.v1.BatchRunRequest.stop_service:type_name -> commandcenter.agent.v1.StopService
+	52, // 34: commandcenter.operator.v1.BatchRunRequest.restart_service:type_name -> commandcenter.agent.v1.RestartService
+	53, // 35: commandcenter.operator.v1.BatchRunRequest.start_app_pool:type_name -> commandcenter.agent.v1.StartAppPool
+	54, // 36: commandcenter.operator.v1.BatchRunRequest.stop_app_pool:type_name -> commandcenter.agent.v1.StopAppPool
+	55, // 37: commandcenter.operator.v1.BatchRunRequest.recycle_app_pool:type_name -> commandcenter.agent.v1.RecycleAppPool
+	56, // 38: commandcenter.operator.v1.BatchRunRequest.sync_packages:type_name -> commandcenter.agent.v1.SyncPackages
+	29, // 39: commandcenter.operator.v1.BatchRunEvent.item:type_name -> commandcenter.operator.v1.BatchRunItem
+	30, // 40: commandcenter.operator.v1.BatchRunEvent.summary:type_name -> commandcenter.operator.v1.BatchRunSummary
+	0,  // 41: commandcenter.operator.v1.BatchRunItem.outcome:type_name -> commandcenter.operator.v1.BatchOutcome
+	7,  // 42: commandcenter.operator.v1.BatchRunItem.command:type_name -> commandcenter.operator.v1.CommandResponse
+	32, // 43: commandcenter.operator.v1.Problem.errors:type_name -> commandcenter.operator.v1.FieldError
+	1,  // 44: commandcenter.operator.v1.AgentOperations.ListAgents:input_type -> commandcenter.operator.v1.ListAgentsRequest
+	4,  // 45: commandcenter.operator.v1.AgentOperations.GetRoute:input_type -> commandcenter.operator.v1.GetRouteRequest
+	9,  // 46: commandcenter.operator.v1.AgentOperations.ListInstallations:input_type -> commandcenter.operator.v1.ListInstallationsRequest
+	11, // 47: commandcenter.operator.v1.AgentOperations.Uninstall:input_type -> commandcenter.operator.v1.UninstallRequest
+	12, // 48: commandcenter.operator.v1.AgentOperations.ListServices:input_type -> commandcenter.operator.v1.ListServicesRequest
+	14, // 49: commandcenter.operator.v1.AgentOperations.StartService:input_type -> commandcenter.operator.v1.StartServiceRequest
+	15, // 50: commandcenter.operator.v1.AgentOperations.StopService:input_type -> commandcenter.operator.v1.StopServiceRequest
+	16, // 51: commandcenter.operator.v1.AgentOperations.RestartService:input_type -> commandcenter.operator.v1.RestartServiceRequest
+	17, // 52: commandcenter.operator.v1.AgentOperations.ListAppPools:input_type -> commandcenter.operator.v1.ListAppPoolsRequest
+	19, // 53: commandcenter.operator.v1.AgentOperations.StartAppPool:input_type -> commandcenter.operator.v1.StartAppPoolRequest
+	20, // 54: commandcenter.operator.v1.AgentOperations.StopAppPool:input_type -> commandcenter.operator.v1.StopAppPoolRequest
+	21, // 55: commandcenter.operator.v1.AgentOperations.RecycleAppPool:input_type -> commandcenter.operator.v1.RecycleAppPoolRequest
+	22, // 56: commandcenter.operator.v1.AgentOperations.ListCertificates:input_type -> commandcenter.operator.v1.ListCertificatesRequest
+	24, // 57: commandcenter.operator.v1.AgentOperations.SyncPackages:input_type -> commandcenter.operator.v1.SyncPackagesRequest
+	25, // 58: commandcenter.operator.v1.AgentOperations.GetCommand:input_type -> commandcenter.operator.v1.GetCommandRequest
+	27, // 59: commandcenter.operator.v1.AgentOperations.BatchRun:input_type -> commandcenter.operator.v1.BatchRunRequest
+	2,  // 60: commandcenter.operator.v1.AgentOperations.ListAgents:output_type -> commandcenter.operator.v1.ListAgentsResponse
+	5,  // 61: commandcenter.operator.v1.AgentOperations.GetRoute:output_type -> commandcenter.operator.v1.GetRouteResponse
+	10, // 62: commandcenter.operator.v1.AgentOperations.ListInstallations:output_type -> commandcenter.operator.v1.ListInstallationsResponse
+	7,  // 63: commandcenter.operator.v1.AgentOperations.Uninstall:output_type -> commandcenter.operator.v1.CommandResponse
+	13, // 64: commandcenter.operator.v1.AgentOperations.ListServices:output_type -> commandcenter.operator.v1.ListServicesResponse
+	7,  // 65: commandcenter.operator.v1.AgentOperations.StartService:output_type -> commandcenter.operator.v1.CommandResponse
+	7,  // 66: commandcenter.operator.v1.AgentOperations.StopService:output_type -> commandcenter.operator.v1.CommandResponse
+	7,  // 67: commandcenter.operator.v1.AgentOperations.RestartService:output_type -> commandcenter.operator.v1.CommandResponse
+	18, // 68: commandcenter.operator.v1.AgentOperations.ListAppPools:output_type -> commandcenter.operator.v1.ListAppPoolsResponse
+	7,  // 69: commandcenter.operator.v1.AgentOperations.StartAppPool:output_type -> commandcenter.operator.v1.CommandResponse
+	7,  // 70: commandcenter.operator.v1.AgentOperations.StopAppPool:output_type -> commandcenter.operator.v1.CommandResponse
+	7,  // 71: commandcenter.operator.v1.AgentOperations.RecycleAppPool:output_type -> commandcenter.operator.v1.CommandResponse
+	23, // 72: commandcenter.operator.v1.AgentOperations.ListCertificates:output_type -> commandcenter.operator.v1.ListCertificatesResponse
+	7,  // 73: commandcenter.operator.v1.AgentOperations.SyncPackages:output_type -> commandcenter.operator.v1.CommandResponse
+	26, // 74: commandcenter.operator.v1.AgentOperations.GetCommand:output_type -> commandcenter.operator.v1.GetCommandResponse
+	28, // 75: commandcenter.operator.v1.AgentOperations.BatchRun:output_type -> commandcenter.operator.v1.BatchRunEvent
+	60, // [60:76] is the sub-list for method output_type
+	44, // [44:60] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_operator_v1_operations_proto_init() }

@@ -607,9 +607,11 @@ func (*LeaveCloudResponse) Descriptor() ([]byte, []int) {
 	return file_commandcenter_registry_v1_cloud_proto_rawDescGZIP(), []int{4}
 }
 
-// ListControlServersRequest is empty.
+// ListControlServersRequest says in which order.
 type ListControlServersRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "name" (default), "state", "weight", "agents_assigned", "agents_connected" or "renewed_at"; " desc" may follow.
+	OrderBy       string `protobuf:"bytes,1,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -644,10 +646,17 @@ func (*ListControlServersRequest) Descriptor() ([]byte, []int) {
 	return file_commandcenter_registry_v1_cloud_proto_rawDescGZIP(), []int{5}
 }
 
+func (x *ListControlServersRequest) GetOrderBy() string {
+	if x != nil {
+		return x.OrderBy
+	}
+	return ""
+}
+
 // ListControlServersResponse is the whole cloud.
 type ListControlServersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The control servers, by name.
+	// The control servers.
 	Servers []*ControlServer `protobuf:"bytes,1,rep,name=servers,proto3" json:"servers,omitempty"`
 	// Epoch of the last partition.
 	Epoch int64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
@@ -1046,9 +1055,11 @@ func (x *AffinityGroup) GetEtag() string {
 	return ""
 }
 
-// ListAffinityGroupsRequest is empty.
+// ListAffinityGroupsRequest says in which order.
 type ListAffinityGroupsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "name" (default) or "agents"; " desc" may follow.
+	OrderBy       string `protobuf:"bytes,1,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1083,10 +1094,17 @@ func (*ListAffinityGroupsRequest) Descriptor() ([]byte, []int) {
 	return file_commandcenter_registry_v1_cloud_proto_rawDescGZIP(), []int{12}
 }
 
+func (x *ListAffinityGroupsRequest) GetOrderBy() string {
+	if x != nil {
+		return x.OrderBy
+	}
+	return ""
+}
+
 // ListAffinityGroupsResponse is all groups.
 type ListAffinityGroupsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The groups, by name.
+	// The groups.
 	Groups        []*AffinityGroup `protobuf:"bytes,1,rep,name=groups,proto3" json:"groups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1606,7 +1624,9 @@ type ListPartitionEventsRequest struct {
 	// 1 to 1,000; 0 means 100.
 	PageSize int32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the page before.
-	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// "epoch desc" (default, newest first) or "epoch".
+	OrderBy       string `protobuf:"bytes,5,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1669,7 +1689,14 @@ func (x *ListPartitionEventsRequest) GetPageToken() string {
 	return ""
 }
 
-// ListPartitionEventsResponse is one page, newest first.
+func (x *ListPartitionEventsRequest) GetOrderBy() string {
+	if x != nil {
+		return x.OrderBy
+	}
+	return ""
+}
+
+// ListPartitionEventsResponse is one page.
 type ListPartitionEventsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The events.
@@ -1958,8 +1985,9 @@ const file_commandcenter_registry_v1_cloud_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x04name\x12/\n" +
 	"\rgrpc_endpoint\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\fgrpcEndpoint\"\x14\n" +
-	"\x12LeaveCloudResponse\"\x1b\n" +
-	"\x19ListControlServersRequest\"\xd1\x01\n" +
+	"\x12LeaveCloudResponse\"?\n" +
+	"\x19ListControlServersRequest\x12\"\n" +
+	"\border_by\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\aorderBy\"\xd1\x01\n" +
 	"\x1aListControlServersResponse\x12B\n" +
 	"\aservers\x18\x01 \x03(\v2(.commandcenter.registry.v1.ControlServerR\aservers\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x03R\x05epoch\x12=\n" +
@@ -1994,8 +2022,9 @@ const file_commandcenter_registry_v1_cloud_proto_rawDesc = "" +
 	"\x06agents\x18\x02 \x01(\x05R\x06agents\x12'\n" +
 	"\x0fcontrol_servers\x18\x03 \x03(\tR\x0econtrolServers\x12\x18\n" +
 	"\awarning\x18\x04 \x01(\tR\awarning\x12\x12\n" +
-	"\x04etag\x18\x05 \x01(\tR\x04etag\"\x1b\n" +
-	"\x19ListAffinityGroupsRequest\"^\n" +
+	"\x04etag\x18\x05 \x01(\tR\x04etag\"?\n" +
+	"\x19ListAffinityGroupsRequest\x12\"\n" +
+	"\border_by\x18\x01 \x01(\tB\a\xbaH\x04r\x02\x18@R\aorderBy\"^\n" +
 	"\x1aListAffinityGroupsResponse\x12@\n" +
 	"\x06groups\x18\x01 \x03(\v2(.commandcenter.registry.v1.AffinityGroupR\x06groups\"\xb4\x01\n" +
 	"\x1aCreateAffinityGroupRequest\x12\x1e\n" +
@@ -2034,14 +2063,15 @@ const file_commandcenter_registry_v1_cloud_proto_rawDesc = "" +
 	"\x05agent\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x05agent\"d\n" +
 	"\x17GetFailoverListResponse\x12I\n" +
-	"\rfailover_list\x18\x01 \x01(\v2$.commandcenter.agent.v1.FailoverListR\ffailoverList\"\xd8\x01\n" +
+	"\rfailover_list\x18\x01 \x01(\v2$.commandcenter.agent.v1.FailoverListR\ffailoverList\"\xfc\x01\n" +
 	"\x1aListPartitionEventsRequest\x125\n" +
 	"\bstart_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\astartAt\x121\n" +
 	"\x06end_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x05endAt\x12'\n" +
 	"\tpage_size\x18\x03 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"\x88\x01\n" +
+	"page_token\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\x12\"\n" +
+	"\border_by\x18\x05 \x01(\tB\a\xbaH\x04r\x02\x18@R\aorderBy\"\x88\x01\n" +
 	"\x1bListPartitionEventsResponse\x12A\n" +
 	"\x06events\x18\x01 \x03(\v2).commandcenter.registry.v1.PartitionEventR\x06events\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x9b\x02\n" +

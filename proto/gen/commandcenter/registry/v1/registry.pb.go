@@ -734,12 +734,20 @@ type ListAgentsRequest struct {
 	Linked *bool `protobuf:"varint,5,opt,name=linked,proto3,oneof" json:"linked,omitempty"`
 	// Part of the name or hostname, any case. At most 128 characters.
 	Query string `protobuf:"bytes,6,opt,name=query,proto3" json:"query,omitempty"`
-	// "name" (default), "state", "last_heartbeat" or "created"; " desc" may follow.
+	// "name" (default), "state", "last_heartbeat", "created", "hostname", "version" or "control_server"; " desc" may follow. Names may be in
+	// camel case.
 	OrderBy string `protobuf:"bytes,7,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	// 1 to 1,000; 0 means 100.
 	PageSize int32 `protobuf:"varint,8,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the page before.
-	PageToken     string `protobuf:"bytes,9,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	PageToken string `protobuf:"bytes,9,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Only agents that no heartbeat of any path came from for at least this long; those never heard count from when their row was made.
+	// Over 0; absent: any.
+	UnseenFor *durationpb.Duration `protobuf:"bytes,10,opt,name=unseen_for,json=unseenFor,proto3" json:"unseen_for,omitempty"`
+	// Software version as agents report it, exactly; empty: any. At most 64 characters.
+	AgentVersion string `protobuf:"bytes,11,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
+	// Name of the control server that is their primary, any case; empty: any.
+	ControlServer string `protobuf:"bytes,12,opt,name=control_server,json=controlServer,proto3" json:"control_server,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -837,6 +845,27 @@ func (x *ListAgentsRequest) GetPageToken() string {
 	return ""
 }
 
+func (x *ListAgentsRequest) GetUnseenFor() *durationpb.Duration {
+	if x != nil {
+		return x.UnseenFor
+	}
+	return nil
+}
+
+func (x *ListAgentsRequest) GetAgentVersion() string {
+	if x != nil {
+		return x.AgentVersion
+	}
+	return ""
+}
+
+func (x *ListAgentsRequest) GetControlServer() string {
+	if x != nil {
+		return x.ControlServer
+	}
+	return ""
+}
+
 // ListAgentsResponse is one page.
 type ListAgentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -844,6 +873,8 @@ type ListAgentsResponse struct {
 	Agents []*Agent `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// How many there are on all pages together, as the list is now.
+	Total         int32 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -890,6 +921,13 @@ func (x *ListAgentsResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
+}
+
+func (x *ListAgentsResponse) GetTotal() int32 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
 }
 
 // NewServer says how the server to be created looks; its name is the agent's.
@@ -2447,6 +2485,8 @@ type ListServersResponse struct {
 	Servers []*Server `protobuf:"bytes,1,rep,name=servers,proto3" json:"servers,omitempty"`
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// How many there are on all pages together, as the list is now.
+	Total         int32 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2493,6 +2533,13 @@ func (x *ListServersResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
+}
+
+func (x *ListServersResponse) GetTotal() int32 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
 }
 
 // GetServerRequest names one server.
@@ -3500,25 +3547,31 @@ const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"\x10GetAgentResponse\x126\n" +
 	"\x05agent\x18\x01 \x01(\v2 .commandcenter.registry.v1.AgentR\x05agent\x12F\n" +
 	"\n" +
-	"bus_ingest\x18\x02 \x01(\v2'.commandcenter.registry.v1.IngestHealthR\tbusIngest\"\xd4\x04\n" +
+	"bus_ingest\x18\x02 \x01(\v2'.commandcenter.registry.v1.IngestHealthR\tbusIngest\"\xc1\x05\n" +
 	"\x11ListAgentsRequest\x12U\n" +
 	"\x06states\x18\x01 \x03(\x0e2,.commandcenter.registry.v1.RegistrationStateB\x0f\xbaH\f\x92\x01\t\"\a\x82\x01\x04\x10\x01 \x00R\x06states\x12Q\n" +
 	"\ttransport\x18\x02 \x01(\x0e2$.commandcenter.registry.v1.TransportB\b\xbaH\x05\x82\x01\x02\x10\x01H\x00R\ttransport\x88\x01\x01\x12L\n" +
 	"\tfreshness\x18\x03 \x01(\x0e2$.commandcenter.registry.v1.FreshnessB\b\xbaH\x05\x82\x01\x02\x10\x01R\tfreshness\x12E\n" +
 	"\x11max_heartbeat_age\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x0fmaxHeartbeatAge\x12\x1b\n" +
 	"\x06linked\x18\x05 \x01(\bH\x01R\x06linked\x88\x01\x01\x12\x1e\n" +
-	"\x05query\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x05query\x12X\n" +
-	"\border_by\x18\a \x01(\tB=\xbaH:r826^((name|state|last_heartbeat|created)( (asc|desc))?)?$R\aorderBy\x12'\n" +
+	"\x05query\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x05query\x12\"\n" +
+	"\border_by\x18\a \x01(\tB\a\xbaH\x04r\x02\x18@R\aorderBy\x12'\n" +
 	"\tpage_size\x18\b \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\t \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageTokenB\f\n" +
+	"page_token\x18\t \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\x12B\n" +
+	"\n" +
+	"unseen_for\x18\n" +
+	" \x01(\v2\x19.google.protobuf.DurationB\b\xbaH\x05\xaa\x01\x02*\x00R\tunseenFor\x12,\n" +
+	"\ragent_version\x18\v \x01(\tB\a\xbaH\x04r\x02\x18@R\fagentVersion\x12/\n" +
+	"\x0econtrol_server\x18\f \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\rcontrolServerB\f\n" +
 	"\n" +
 	"_transportB\t\n" +
-	"\a_linked\"v\n" +
+	"\a_linked\"\x8c\x01\n" +
 	"\x12ListAgentsResponse\x128\n" +
 	"\x06agents\x18\x01 \x03(\v2 .commandcenter.registry.v1.AgentR\x06agents\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"Q\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x14\n" +
+	"\x05total\x18\x03 \x01(\x05R\x05total\"Q\n" +
 	"\tNewServer\x12\x1c\n" +
 	"\x03url\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x10R\x03url\x12\x1b\n" +
@@ -3628,21 +3681,22 @@ const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x04name\"|\n" +
 	"\x18ListUrlProposalsResponse\x12D\n" +
 	"\tproposals\x18\x01 \x03(\v2&.commandcenter.registry.v1.UrlProposalR\tproposals\x12\x1a\n" +
-	"\breported\x18\x02 \x01(\bR\breported\"\x9e\x02\n" +
+	"\breported\x18\x02 \x01(\bR\breported\"\xf8\x01\n" +
 	"\x12ListServersRequest\x12\x1c\n" +
 	"\x04type\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x04type\x12 \n" +
 	"\thas_agent\x18\x02 \x01(\bH\x00R\bhasAgent\x88\x01\x01\x12\x1e\n" +
-	"\x05query\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x05query\x12H\n" +
-	"\border_by\x18\x04 \x01(\tB-\xbaH*r(2&^((name|url|type|key)( (asc|desc))?)?$R\aorderBy\x12'\n" +
+	"\x05query\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x05query\x12\"\n" +
+	"\border_by\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x18@R\aorderBy\x12'\n" +
 	"\tpage_size\x18\x05 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
 	"page_token\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageTokenB\f\n" +
 	"\n" +
-	"_has_agent\"z\n" +
+	"_has_agent\"\x90\x01\n" +
 	"\x13ListServersResponse\x12;\n" +
 	"\aservers\x18\x01 \x03(\v2!.commandcenter.registry.v1.ServerR\aservers\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"O\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x14\n" +
+	"\x05total\x18\x03 \x01(\x05R\x05total\"O\n" +
 	"\x10GetServerRequest\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x02R\x04name\x12\x1d\n" +
 	"\n" +
@@ -3871,94 +3925,95 @@ var file_commandcenter_registry_v1_registry_proto_depIdxs = []int32{
 	63, // 19: commandcenter.registry.v1.ListAgentsRequest.transport:type_name -> commandcenter.registry.v1.Transport
 	1,  // 20: commandcenter.registry.v1.ListAgentsRequest.freshness:type_name -> commandcenter.registry.v1.Freshness
 	57, // 21: commandcenter.registry.v1.ListAgentsRequest.max_heartbeat_age:type_name -> google.protobuf.Duration
-	61, // 22: commandcenter.registry.v1.ListAgentsResponse.agents:type_name -> commandcenter.registry.v1.Agent
-	13, // 23: commandcenter.registry.v1.AddAgentRequest.create_server:type_name -> commandcenter.registry.v1.NewServer
-	61, // 24: commandcenter.registry.v1.AddAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	13, // 25: commandcenter.registry.v1.AcceptAgentRequest.create_server:type_name -> commandcenter.registry.v1.NewServer
-	61, // 26: commandcenter.registry.v1.AcceptAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	19, // 27: commandcenter.registry.v1.BatchAcceptAgentsRequest.items:type_name -> commandcenter.registry.v1.BatchAcceptItem
-	21, // 28: commandcenter.registry.v1.BatchAcceptAgentsResponse.results:type_name -> commandcenter.registry.v1.BatchAcceptResult
-	61, // 29: commandcenter.registry.v1.BatchAcceptResult.agent:type_name -> commandcenter.registry.v1.Agent
-	61, // 30: commandcenter.registry.v1.RejectAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	61, // 31: commandcenter.registry.v1.UpdateAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	61, // 32: commandcenter.registry.v1.ResolveIdentityConflictResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	64, // 33: commandcenter.registry.v1.RecordHttpVerificationRequest.outcome:type_name -> commandcenter.registry.v1.VerificationOutcome
-	57, // 34: commandcenter.registry.v1.RecordHttpVerificationRequest.age:type_name -> google.protobuf.Duration
-	61, // 35: commandcenter.registry.v1.RecordHttpVerificationResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	57, // 36: commandcenter.registry.v1.ReportCommandAnswerRequest.sent_age:type_name -> google.protobuf.Duration
-	57, // 37: commandcenter.registry.v1.ClaimHttpVerificationsRequest.repeat_interval:type_name -> google.protobuf.Duration
-	57, // 38: commandcenter.registry.v1.ClaimHttpVerificationsRequest.claim_timeout:type_name -> google.protobuf.Duration
-	61, // 39: commandcenter.registry.v1.ClaimHttpVerificationsResponse.agents:type_name -> commandcenter.registry.v1.Agent
-	65, // 40: commandcenter.registry.v1.ListUrlProposalsResponse.proposals:type_name -> commandcenter.registry.v1.UrlProposal
-	66, // 41: commandcenter.registry.v1.ListServersResponse.servers:type_name -> commandcenter.registry.v1.Server
-	66, // 42: commandcenter.registry.v1.GetServerResponse.server:type_name -> commandcenter.registry.v1.Server
-	66, // 43: commandcenter.registry.v1.CreateServerResponse.server:type_name -> commandcenter.registry.v1.Server
-	66, // 44: commandcenter.registry.v1.UpdateServerResponse.server:type_name -> commandcenter.registry.v1.Server
-	48, // 45: commandcenter.registry.v1.ReadFleetResponse.head:type_name -> commandcenter.registry.v1.FleetHead
-	50, // 46: commandcenter.registry.v1.ReadFleetResponse.servers:type_name -> commandcenter.registry.v1.FleetServers
-	56, // 47: commandcenter.registry.v1.FleetHead.read_at:type_name -> google.protobuf.Timestamp
-	49, // 48: commandcenter.registry.v1.FleetHead.paths:type_name -> commandcenter.registry.v1.PathEvidence
-	55, // 49: commandcenter.registry.v1.PathEvidence.path:type_name -> commandcenter.registry.v1.HeartbeatPath
-	56, // 50: commandcenter.registry.v1.PathEvidence.reported_at:type_name -> google.protobuf.Timestamp
-	56, // 51: commandcenter.registry.v1.PathEvidence.healthy_since:type_name -> google.protobuf.Timestamp
-	57, // 52: commandcenter.registry.v1.PathEvidence.backlog:type_name -> google.protobuf.Duration
-	56, // 53: commandcenter.registry.v1.PathEvidence.heard_at:type_name -> google.protobuf.Timestamp
-	59, // 54: commandcenter.registry.v1.PathEvidence.broker_skew:type_name -> commandcenter.registry.v1.ClockSkew
-	57, // 55: commandcenter.registry.v1.PathEvidence.longest_return:type_name -> google.protobuf.Duration
-	56, // 56: commandcenter.registry.v1.PathEvidence.displaced_at:type_name -> google.protobuf.Timestamp
-	57, // 57: commandcenter.registry.v1.PathEvidence.longest_failover:type_name -> google.protobuf.Duration
-	51, // 58: commandcenter.registry.v1.FleetServers.servers:type_name -> commandcenter.registry.v1.FleetServer
-	62, // 59: commandcenter.registry.v1.FleetServer.registration_state:type_name -> commandcenter.registry.v1.RegistrationState
-	56, // 60: commandcenter.registry.v1.FleetServer.last_bus_heartbeat_at:type_name -> google.protobuf.Timestamp
-	56, // 61: commandcenter.registry.v1.FleetServer.last_direct_heartbeat_at:type_name -> google.protobuf.Timestamp
-	61, // 62: commandcenter.registry.v1.ResetTokenResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	4,  // 63: commandcenter.registry.v1.AgentRegistry.RecordHeartbeats:input_type -> commandcenter.registry.v1.RecordHeartbeatsRequest
-	7,  // 64: commandcenter.registry.v1.AgentRegistry.ReportIngestEvidence:input_type -> commandcenter.registry.v1.ReportIngestEvidenceRequest
-	9,  // 65: commandcenter.registry.v1.AgentRegistry.GetAgent:input_type -> commandcenter.registry.v1.GetAgentRequest
-	11, // 66: commandcenter.registry.v1.AgentRegistry.ListAgents:input_type -> commandcenter.registry.v1.ListAgentsRequest
-	14, // 67: commandcenter.registry.v1.AgentRegistry.AddAgent:input_type -> commandcenter.registry.v1.AddAgentRequest
-	16, // 68: commandcenter.registry.v1.AgentRegistry.AcceptAgent:input_type -> commandcenter.registry.v1.AcceptAgentRequest
-	18, // 69: commandcenter.registry.v1.AgentRegistry.BatchAcceptAgents:input_type -> commandcenter.registry.v1.BatchAcceptAgentsRequest
-	22, // 70: commandcenter.registry.v1.AgentRegistry.RejectAgent:input_type -> commandcenter.registry.v1.RejectAgentRequest
-	24, // 71: commandcenter.registry.v1.AgentRegistry.UpdateAgent:input_type -> commandcenter.registry.v1.UpdateAgentRequest
-	26, // 72: commandcenter.registry.v1.AgentRegistry.RemoveAgent:input_type -> commandcenter.registry.v1.RemoveAgentRequest
-	28, // 73: commandcenter.registry.v1.AgentRegistry.ResolveIdentityConflict:input_type -> commandcenter.registry.v1.ResolveIdentityConflictRequest
-	30, // 74: commandcenter.registry.v1.AgentRegistry.RecordHttpVerification:input_type -> commandcenter.registry.v1.RecordHttpVerificationRequest
-	34, // 75: commandcenter.registry.v1.AgentRegistry.ClaimHttpVerifications:input_type -> commandcenter.registry.v1.ClaimHttpVerificationsRequest
-	32, // 76: commandcenter.registry.v1.AgentRegistry.ReportCommandAnswer:input_type -> commandcenter.registry.v1.ReportCommandAnswerRequest
-	36, // 77: commandcenter.registry.v1.AgentRegistry.ListUrlProposals:input_type -> commandcenter.registry.v1.ListUrlProposalsRequest
-	52, // 78: commandcenter.registry.v1.AgentRegistry.ResetToken:input_type -> commandcenter.registry.v1.ResetTokenRequest
-	46, // 79: commandcenter.registry.v1.AgentRegistry.ReadFleet:input_type -> commandcenter.registry.v1.ReadFleetRequest
-	38, // 80: commandcenter.registry.v1.ServerCatalog.ListServers:input_type -> commandcenter.registry.v1.ListServersRequest
-	40, // 81: commandcenter.registry.v1.ServerCatalog.GetServer:input_type -> commandcenter.registry.v1.GetServerRequest
-	42, // 82: commandcenter.registry.v1.ServerCatalog.CreateServer:input_type -> commandcenter.registry.v1.CreateServerRequest
-	44, // 83: commandcenter.registry.v1.ServerCatalog.UpdateServer:input_type -> commandcenter.registry.v1.UpdateServerRequest
-	5,  // 84: commandcenter.registry.v1.AgentRegistry.RecordHeartbeats:output_type -> commandcenter.registry.v1.RecordHeartbeatsResponse
-	8,  // 85: commandcenter.registry.v1.AgentRegistry.ReportIngestEvidence:output_type -> commandcenter.registry.v1.ReportIngestEvidenceResponse
-	10, // 86: commandcenter.registry.v1.AgentRegistry.GetAgent:output_type -> commandcenter.registry.v1.GetAgentResponse
-	12, // 87: commandcenter.registry.v1.AgentRegistry.ListAgents:output_type -> commandcenter.registry.v1.ListAgentsResponse
-	15, // 88: commandcenter.registry.v1.AgentRegistry.AddAgent:output_type -> commandcenter.registry.v1.AddAgentResponse
-	17, // 89: commandcenter.registry.v1.AgentRegistry.AcceptAgent:output_type -> commandcenter.registry.v1.AcceptAgentResponse
-	20, // 90: commandcenter.registry.v1.AgentRegistry.BatchAcceptAgents:output_type -> commandcenter.registry.v1.BatchAcceptAgentsResponse
-	23, // 91: commandcenter.registry.v1.AgentRegistry.RejectAgent:output_type -> commandcenter.registry.v1.RejectAgentResponse
-	25, // 92: commandcenter.registry.v1.AgentRegistry.UpdateAgent:output_type -> commandcenter.registry.v1.UpdateAgentResponse
-	27, // 93: commandcenter.registry.v1.AgentRegistry.RemoveAgent:output_type -> commandcenter.registry.v1.RemoveAgentResponse
-	29, // 94: commandcenter.registry.v1.AgentRegistry.ResolveIdentityConflict:output_type -> commandcenter.registry.v1.ResolveIdentityConflictResponse
-	31, // 95: commandcenter.registry.v1.AgentRegistry.RecordHttpVerification:output_type -> commandcenter.registry.v1.RecordHttpVerificationResponse
-	35, // 96: commandcenter.registry.v1.AgentRegistry.ClaimHttpVerifications:output_type -> commandcenter.registry.v1.ClaimHttpVerificationsResponse
-	33, // 97: commandcenter.registry.v1.AgentRegistry.ReportCommandAnswer:output_type -> commandcenter.registry.v1.ReportCommandAnswerResponse
-	37, // 98: commandcenter.registry.v1.AgentRegistry.ListUrlProposals:output_type -> commandcenter.registry.v1.ListUrlProposalsResponse
-	53, // 99: commandcenter.registry.v1.AgentRegistry.ResetToken:output_type -> commandcenter.registry.v1.ResetTokenResponse
-	47, // 100: commandcenter.registry.v1.AgentRegistry.ReadFleet:output_type -> commandcenter.registry.v1.ReadFleetResponse
-	39, // 101: commandcenter.registry.v1.ServerCatalog.ListServers:output_type -> commandcenter.registry.v1.ListServersResponse
-	41, // 102: commandcenter.registry.v1.ServerCatalog.GetServer:output_type -> commandcenter.registry.v1.GetServerResponse
-	43, // 103: commandcenter.registry.v1.ServerCatalog.CreateServer:output_type -> commandcenter.registry.v1.CreateServerResponse
-	45, // 104: commandcenter.registry.v1.ServerCatalog.UpdateServer:output_type -> commandcenter.registry.v1.UpdateServerResponse
-	84, // [84:105] is the sub-list for method output_type
-	63, // [63:84] is the sub-list for method input_type
-	63, // [63:63] is the sub-list for extension type_name
-	63, // [63:63] is the sub-list for extension extendee
-	0,  // [0:63] is the sub-list for field type_name
+	57, // 22: commandcenter.registry.v1.ListAgentsRequest.unseen_for:type_name -> google.protobuf.Duration
+	61, // 23: commandcenter.registry.v1.ListAgentsResponse.agents:type_name -> commandcenter.registry.v1.Agent
+	13, // 24: commandcenter.registry.v1.AddAgentRequest.create_server:type_name -> commandcenter.registry.v1.NewServer
+	61, // 25: commandcenter.registry.v1.AddAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	13, // 26: commandcenter.registry.v1.AcceptAgentRequest.create_server:type_name -> commandcenter.registry.v1.NewServer
+	61, // 27: commandcenter.registry.v1.AcceptAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	19, // 28: commandcenter.registry.v1.BatchAcceptAgentsRequest.items:type_name -> commandcenter.registry.v1.BatchAcceptItem
+	21, // 29: commandcenter.registry.v1.BatchAcceptAgentsResponse.results:type_name -> commandcenter.registry.v1.BatchAcceptResult
+	61, // 30: commandcenter.registry.v1.BatchAcceptResult.agent:type_name -> commandcenter.registry.v1.Agent
+	61, // 31: commandcenter.registry.v1.RejectAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	61, // 32: commandcenter.registry.v1.UpdateAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	61, // 33: commandcenter.registry.v1.ResolveIdentityConflictResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	64, // 34: commandcenter.registry.v1.RecordHttpVerificationRequest.outcome:type_name -> commandcenter.registry.v1.VerificationOutcome
+	57, // 35: commandcenter.registry.v1.RecordHttpVerificationRequest.age:type_name -> google.protobuf.Duration
+	61, // 36: commandcenter.registry.v1.RecordHttpVerificationResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	57, // 37: commandcenter.registry.v1.ReportCommandAnswerRequest.sent_age:type_name -> google.protobuf.Duration
+	57, // 38: commandcenter.registry.v1.ClaimHttpVerificationsRequest.repeat_interval:type_name -> google.protobuf.Duration
+	57, // 39: commandcenter.registry.v1.ClaimHttpVerificationsRequest.claim_timeout:type_name -> google.protobuf.Duration
+	61, // 40: commandcenter.registry.v1.ClaimHttpVerificationsResponse.agents:type_name -> commandcenter.registry.v1.Agent
+	65, // 41: commandcenter.registry.v1.ListUrlProposalsResponse.proposals:type_name -> commandcenter.registry.v1.UrlProposal
+	66, // 42: commandcenter.registry.v1.ListServersResponse.servers:type_name -> commandcenter.registry.v1.Server
+	66, // 43: commandcenter.registry.v1.GetServerResponse.server:type_name -> commandcenter.registry.v1.Server
+	66, // 44: commandcenter.registry.v1.CreateServerResponse.server:type_name -> commandcenter.registry.v1.Server
+	66, // 45: commandcenter.registry.v1.UpdateServerResponse.server:type_name -> commandcenter.registry.v1.Server
+	48, // 46: commandcenter.registry.v1.ReadFleetResponse.head:type_name -> commandcenter.registry.v1.FleetHead
+	50, // 47: commandcenter.registry.v1.ReadFleetResponse.servers:type_name -> commandcenter.registry.v1.FleetServers
+	56, // 48: commandcenter.registry.v1.FleetHead.read_at:type_name -> google.protobuf.Timestamp
+	49, // 49: commandcenter.registry.v1.FleetHead.paths:type_name -> commandcenter.registry.v1.PathEvidence
+	55, // 50: commandcenter.registry.v1.PathEvidence.path:type_name -> commandcenter.registry.v1.HeartbeatPath
+	56, // 51: commandcenter.registry.v1.PathEvidence.reported_at:type_name -> google.protobuf.Timestamp
+	56, // 52: commandcenter.registry.v1.PathEvidence.healthy_since:type_name -> google.protobuf.Timestamp
+	57, // 53: commandcenter.registry.v1.PathEvidence.backlog:type_name -> google.protobuf.Duration
+	56, // 54: commandcenter.registry.v1.PathEvidence.heard_at:type_name -> google.protobuf.Timestamp
+	59, // 55: commandcenter.registry.v1.PathEvidence.broker_skew:type_name -> commandcenter.registry.v1.ClockSkew
+	57, // 56: commandcenter.registry.v1.PathEvidence.longest_return:type_name -> google.protobuf.Duration
+	56, // 57: commandcenter.registry.v1.PathEvidence.displaced_at:type_name -> google.protobuf.Timestamp
+	57, // 58: commandcenter.registry.v1.PathEvidence.longest_failover:type_name -> google.protobuf.Duration
+	51, // 59: commandcenter.registry.v1.FleetServers.servers:type_name -> commandcenter.registry.v1.FleetServer
+	62, // 60: commandcenter.registry.v1.FleetServer.registration_state:type_name -> commandcenter.registry.v1.RegistrationState
+	56, // 61: commandcenter.registry.v1.FleetServer.last_bus_heartbeat_at:type_name -> google.protobuf.Timestamp
+	56, // 62: commandcenter.registry.v1.FleetServer.last_direct_heartbeat_at:type_name -> google.protobuf.Timestamp
+	61, // 63: commandcenter.registry.v1.ResetTokenResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	4,  // 64: commandcenter.registry.v1.AgentRegistry.RecordHeartbeats:input_type -> commandcenter.registry.v1.RecordHeartbeatsRequest
+	7,  // 65: commandcenter.registry.v1.AgentRegistry.ReportIngestEvidence:input_type -> commandcenter.registry.v1.ReportIngestEvidenceRequest
+	9,  // 66: commandcenter.registry.v1.AgentRegistry.GetAgent:input_type -> commandcenter.registry.v1.GetAgentRequest
+	11, // 67: commandcenter.registry.v1.AgentRegistry.ListAgents:input_type -> commandcenter.registry.v1.ListAgentsRequest
+	14, // 68: commandcenter.registry.v1.AgentRegistry.AddAgent:input_type -> commandcenter.registry.v1.AddAgentRequest
+	16, // 69: commandcenter.registry.v1.AgentRegistry.AcceptAgent:input_type -> commandcenter.registry.v1.AcceptAgentRequest
+	18, // 70: commandcenter.registry.v1.AgentRegistry.BatchAcceptAgents:input_type -> commandcenter.registry.v1.BatchAcceptAgentsRequest
+	22, // 71: commandcenter.registry.v1.AgentRegistry.RejectAgent:input_type -> commandcenter.registry.v1.RejectAgentRequest
+	24, // 72: commandcenter.registry.v1.AgentRegistry.UpdateAgent:input_type -> commandcenter.registry.v1.UpdateAgentRequest
+	26, // 73: commandcenter.registry.v1.AgentRegistry.RemoveAgent:input_type -> commandcenter.registry.v1.RemoveAgentRequest
+	28, // 74: commandcenter.registry.v1.AgentRegistry.ResolveIdentityConflict:input_type -> commandcenter.registry.v1.ResolveIdentityConflictRequest
+	30, // 75: commandcenter.registry.v1.AgentRegistry.RecordHttpVerification:input_type -> commandcenter.registry.v1.RecordHttpVerificationRequest
+	34, // 76: commandcenter.registry.v1.AgentRegistry.ClaimHttpVerifications:input_type -> commandcenter.registry.v1.ClaimHttpVerificationsRequest
+	32, // 77: commandcenter.registry.v1.AgentRegistry.ReportCommandAnswer:input_type -> commandcenter.registry.v1.ReportCommandAnswerRequest
+	36, // 78: commandcenter.registry.v1.AgentRegistry.ListUrlProposals:input_type -> commandcenter.registry.v1.ListUrlProposalsRequest
+	52, // 79: commandcenter.registry.v1.AgentRegistry.ResetToken:input_type -> commandcenter.registry.v1.ResetTokenRequest
+	46, // 80: commandcenter.registry.v1.AgentRegistry.ReadFleet:input_type -> commandcenter.registry.v1.ReadFleetRequest
+	38, // 81: commandcenter.registry.v1.ServerCatalog.ListServers:input_type -> commandcenter.registry.v1.ListServersRequest
+	40, // 82: commandcenter.registry.v1.ServerCatalog.GetServer:input_type -> commandcenter.registry.v1.GetServerRequest
+	42, // 83: commandcenter.registry.v1.ServerCatalog.CreateServer:input_type -> commandcenter.registry.v1.CreateServerRequest
+	44, // 84: commandcenter.registry.v1.ServerCatalog.UpdateServer:input_type -> commandcenter.registry.v1.UpdateServerRequest
+	5,  // 85: commandcenter.registry.v1.AgentRegistry.RecordHeartbeats:output_type -> commandcenter.registry.v1.RecordHeartbeatsResponse
+	8,  // 86: commandcenter.registry.v1.AgentRegistry.ReportIngestEvidence:output_type -> commandcenter.registry.v1.ReportIngestEvidenceResponse
+	10, // 87: commandcenter.registry.v1.AgentRegistry.GetAgent:output_type -> commandcenter.registry.v1.GetAgentResponse
+	12, // 88: commandcenter.registry.v1.AgentRegistry.ListAgents:output_type -> commandcenter.registry.v1.ListAgentsResponse
+	15, // 89: commandcenter.registry.v1.AgentRegistry.AddAgent:output_type -> commandcenter.registry.v1.AddAgentResponse
+	17, // 90: commandcenter.registry.v1.AgentRegistry.AcceptAgent:output_type -> commandcenter.registry.v1.AcceptAgentResponse
+	20, // 91: commandcenter.registry.v1.AgentRegistry.BatchAcceptAgents:output_type -> commandcenter.registry.v1.BatchAcceptAgentsResponse
+	23, // 92: commandcenter.registry.v1.AgentRegistry.RejectAgent:output_type -> commandcenter.registry.v1.RejectAgentResponse
+	25, // 93: commandcenter.registry.v1.AgentRegistry.UpdateAgent:output_type -> commandcenter.registry.v1.UpdateAgentResponse
+	27, // 94: commandcenter.registry.v1.AgentRegistry.RemoveAgent:output_type -> commandcenter.registry.v1.RemoveAgentResponse
+	29, // 95: commandcenter.registry.v1.AgentRegistry.ResolveIdentityConflict:output_type -> commandcenter.registry.v1.ResolveIdentityConflictResponse
+	31, // 96: commandcenter.registry.v1.AgentRegistry.RecordHttpVerification:output_type -> commandcenter.registry.v1.RecordHttpVerificationResponse
+	35, // 97: commandcenter.registry.v1.AgentRegistry.ClaimHttpVerifications:output_type -> commandcenter.registry.v1.ClaimHttpVerificationsResponse
+	33, // 98: commandcenter.registry.v1.AgentRegistry.ReportCommandAnswer:output_type -> commandcenter.registry.v1.ReportCommandAnswerResponse
+	37, // 99: commandcenter.registry.v1.AgentRegistry.ListUrlProposals:output_type -> commandcenter.registry.v1.ListUrlProposalsResponse
+	53, // 100: commandcenter.registry.v1.AgentRegistry.ResetToken:output_type -> commandcenter.registry.v1.ResetTokenResponse
+	47, // 101: commandcenter.registry.v1.AgentRegistry.ReadFleet:output_type -> commandcenter.registry.v1.ReadFleetResponse
+	39, // 102: commandcenter.registry.v1.ServerCatalog.ListServers:output_type -> commandcenter.registry.v1.ListServersResponse
+	41, // 103: commandcenter.registry.v1.ServerCatalog.GetServer:output_type -> commandcenter.registry.v1.GetServerResponse
+	43, // 104: commandcenter.registry.v1.ServerCatalog.CreateServer:output_type -> commandcenter.registry.v1.CreateServerResponse
+	45, // 105: commandcenter.registry.v1.ServerCatalog.UpdateServer:output_type -> commandcenter.registry.v1.UpdateServerResponse
+	85, // [85:106] is the sub-list for method output_type
+	64, // [64:85] is the sub-list for method input_type
+	64, // [64:64] is the sub-list for extension type_name
+	64, // [64:64] is the sub-list for extension extendee
+	0,  // [0:64] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_registry_v1_registry_proto_init() }

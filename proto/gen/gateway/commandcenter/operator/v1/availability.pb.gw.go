@@ -358,6 +358,8 @@ func local_request_AvailabilityConfig_ClearMaintenance_0(ctx context.Context, ma
 	return msg, metadata, err
 }
 
+var filter_AvailabilityConfig_ListMaintenanceWindows_0 = &utilities.DoubleArray{Encoding: map[string]int{"server": 0}, Base: []int{1, 1, 0}, Check: []int{0, 1, 2}}
+
 func request_AvailabilityConfig_ListMaintenanceWindows_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AvailabilityConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq extOperatorv1.ListMaintenanceWindowsRequest
@@ -371,6 +373,12 @@ func request_AvailabilityConfig_ListMaintenanceWindows_0(ctx context.Context, ma
 	protoReq.Server, err = runtime.String(val)
 	if err != nil {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "server", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_AvailabilityConfig_ListMaintenanceWindows_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
 	}
 	if req.Body != nil {
 		_, _ = io.Copy(io.Discard, req.Body)
@@ -392,6 +400,12 @@ func local_request_AvailabilityConfig_ListMaintenanceWindows_0(ctx context.Conte
 	protoReq.Server, err = runtime.String(val)
 	if err != nil {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "server", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_AvailabilityConfig_ListMaintenanceWindows_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
 	}
 	msg, err := server.ListMaintenanceWindows(ctx, &protoReq)
 	return msg, metadata, err

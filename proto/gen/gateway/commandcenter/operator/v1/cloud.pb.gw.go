@@ -36,11 +36,19 @@ var (
 	_ = metadata.Join
 )
 
+var filter_CloudConfig_ListControlServers_0 = &utilities.DoubleArray{Encoding: map[string]int{}, Base: []int(nil), Check: []int(nil)}
+
 func request_CloudConfig_ListControlServers_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.CloudConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq extOperatorv1.ListControlServersRequest
 		metadata runtime.ServerMetadata
 	)
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_CloudConfig_ListControlServers_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
 	if req.Body != nil {
 		_, _ = io.Copy(io.Discard, req.Body)
 	}
@@ -53,6 +61,12 @@ func local_request_CloudConfig_ListControlServers_0(ctx context.Context, marshal
 		protoReq extOperatorv1.ListControlServersRequest
 		metadata runtime.ServerMetadata
 	)
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_CloudConfig_ListControlServers_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
 	msg, err := server.ListControlServers(ctx, &protoReq)
 	return msg, metadata, err
 }
@@ -200,11 +214,19 @@ func local_request_CloudConfig_RemoveControlServer_0(ctx context.Context, marsha
 	return msg, metadata, err
 }
 
+var filter_CloudConfig_ListAffinityGroups_0 = &utilities.DoubleArray{Encoding: map[string]int{}, Base: []int(nil), Check: []int(nil)}
+
 func request_CloudConfig_ListAffinityGroups_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.CloudConfigClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq extOperatorv1.ListAffinityGroupsRequest
 		metadata runtime.ServerMetadata
 	)
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_CloudConfig_ListAffinityGroups_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
 	if req.Body != nil {
 		_, _ = io.Copy(io.Discard, req.Body)
 	}
@@ -217,6 +239,12 @@ func local_request_CloudConfig_ListAffinityGroups_0(ctx context.Context, marshal
 		protoReq extOperatorv1.ListAffinityGroupsRequest
 		metadata runtime.ServerMetadata
 	)
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_CloudConfig_ListAffinityGroups_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
 	msg, err := server.ListAffinityGroups(ctx, &protoReq)
 	return msg, metadata, err
 }

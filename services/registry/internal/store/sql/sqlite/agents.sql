@@ -10,11 +10,15 @@ SELECT a.AgentKey, a.Name, a.NameKey, a.ReportedName, a.Hostname, a.Registration
            WHEN 'state' THEN a.RegistrationState || ' ' || a.NameKey
            WHEN 'last_heartbeat' THEN MAX(COALESCE(a.LastBusHeartbeatAt, ''), COALESCE(a.LastDirectHeartbeatAt, ''))
            WHEN 'created' THEN a.CreatedAt
+           WHEN 'hostname' THEN lower(a.Hostname)
+           WHEN 'version' THEN a.AgentVersion
+           WHEN 'control_server' THEN COALESCE(p.NameKey, '')
            ELSE a.NameKey END AS SortKey
 FROM TblAgent a
 LEFT JOIN TblServer s ON s.ServerKey = a.ServerKey
 LEFT JOIN TblAffinityGroup g ON g.GroupKey = a.AffinityGroupKey
 LEFT JOIN TblAgentReceiver r ON r.AgentKey = a.AgentKey
+LEFT JOIN TblControlServer p ON p.ControlServerKey = a.PrimaryControlServerKey
 WHERE (@states = '' OR instr(@states, CAST(a.RegistrationState AS TEXT)) > 0)
   AND (@transport < 0 OR @transport = CASE WHEN a.OnServiceBus = 1 THEN 1 WHEN a.HttpBaseUrl IS NOT NULL THEN 2 ELSE 0 END)
   AND (@linked < 0 OR @linked = (a.ServerKey IS NOT NULL))
@@ -24,6 +28,9 @@ WHERE (@states = '' OR instr(@states, CAST(a.RegistrationState AS TEXT)) > 0)
        OR (@freshness = 2 AND MAX(COALESCE(a.LastBusHeartbeatAt, ''), COALESCE(a.LastDirectHeartbeatAt, '')) <= @freshAfter
            AND (a.LastBusHeartbeatAt IS NOT NULL OR a.LastDirectHeartbeatAt IS NOT NULL))
        OR (@freshness = 3 AND a.LastBusHeartbeatAt IS NULL AND a.LastDirectHeartbeatAt IS NULL))
+  AND (@unseenSince IS NULL OR COALESCE(MAX(a.LastBusHeartbeatAt, a.LastDirectHeartbeatAt), a.LastBusHeartbeatAt, a.LastDirectHeartbeatAt, a.CreatedAt) <= @unseenSince)
+  AND (@version = '' OR a.AgentVersion = @version)
+  AND (@primary = '' OR p.NameKey = @primary)
 ) q
 WHERE @afterKey = 0
    OR (@descending = 0 AND (q.SortKey > @afterSort OR (q.SortKey = @afterSort AND q.AgentKey > @afterKey)))

@@ -1,5 +1,5 @@
 SELECT Epoch, At, Causes, Agents, Placed, PrimariesMoved, SecondariesMoved
 FROM TblPartitionEvent
-WHERE (@startAt IS NULL OR At >= @startAt) AND (@endAt IS NULL OR At < @endAt) AND (@beforeEpoch = 0 OR Epoch < @beforeEpoch)
+WHERE (@startAt IS NULL OR At >= @startAt) AND (@endAt IS NULL OR At < @endAt) AND (@afterEpoch = 0 OR Epoch < @afterEpoch)
 ORDER BY Epoch DESC
 LIMIT @limit;

@@ -10,11 +10,15 @@ SELECT a.AgentKey, a.Name, a.NameKey, a.ReportedName, a.Hostname, a.Registration
            WHEN 'state' THEN CAST(a.RegistrationState AS nvarchar(10)) + N' ' + a.NameKey
            WHEN 'last_heartbeat' THEN CONVERT(nvarchar(30), h.LastHeartbeatAt, 126)
            WHEN 'created' THEN CONVERT(nvarchar(30), a.CreatedAt, 126)
+           WHEN 'hostname' THEN LOWER(a.Hostname)
+           WHEN 'version' THEN a.AgentVersion
+           WHEN 'control_server' THEN COALESCE(p.NameKey, N'')
            ELSE a.NameKey END AS SortKey
 FROM dbo.TblAgent a
 LEFT JOIN dbo.TblServer s ON s.ServerKey = a.ServerKey
 LEFT JOIN dbo.TblAffinityGroup g ON g.GroupKey = a.AffinityGroupKey
 LEFT JOIN dbo.TblAgentReceiver r ON r.AgentKey = a.AgentKey
+LEFT JOIN dbo.TblControlServer p ON p.ControlServerKey = a.PrimaryControlServerKey
 CROSS APPLY (SELECT CASE WHEN a.LastDirectHeartbeatAt IS NULL OR a.LastBusHeartbeatAt > a.LastDirectHeartbeatAt
                          THEN COALESCE(a.LastBusHeartbeatAt, CAST('0001-01-01' AS datetime2(3)))
                          ELSE a.LastDirectHeartbeatAt END AS LastHeartbeatAt) h
@@ -26,6 +30,10 @@ WHERE (@states = N'' OR CHARINDEX(CAST(a.RegistrationState AS nvarchar(10)), @st
        OR (@freshness = 1 AND h.LastHeartbeatAt > CAST(@freshAfter AS datetime2(3)))
        OR (@freshness = 2 AND h.LastHeartbeatAt <= CAST(@freshAfter AS datetime2(3)) AND (a.LastBusHeartbeatAt IS NOT NULL OR a.LastDirectHeartbeatAt IS NOT NULL))
        OR (@freshness = 3 AND a.LastBusHeartbeatAt IS NULL AND a.LastDirectHeartbeatAt IS NULL))
+  AND (@unseenSince IS NULL
+       OR CASE WHEN a.LastBusHeartbeatAt IS NULL AND a.LastDirectHeartbeatAt IS NULL THEN a.CreatedAt ELSE h.LastHeartbeatAt END <= CAST(@unseenSince AS datetime2(3)))
+  AND (@version = N'' OR a.AgentVersion = @version)
+  AND (@primary = N'' OR p.NameKey = @primary)
 ) q
 WHERE @afterKey = 0
    OR (@descending = 0 AND (q.SortKey > @afterSort OR (q.SortKey = @afterSort AND q.AgentKey > @afterKey)))
