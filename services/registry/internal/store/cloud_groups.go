@@ -92,6 +92,9 @@ func (c *Cloud) UpdateGroup(ctx context.Context, name enrollment.Name, etag stri
 		if change.Name == name { // not asked: the stored spelling stays
 			renamed.Spelling = group.Name
 		}
+		if renamed.Spelling == group.Name && !change.movesMembers() {
+			return nil // what changes nothing makes no etag stale
+		}
 		if err := changed(tx.Exec(ctx, "update_affinity_group", named("key", group.Key), named("decisionVersion", group.DecisionVersion),
 			named("name", renamed.Spelling), named("nameKey", renamed.Key))); err != nil {
 			return err
@@ -154,6 +157,11 @@ func (c *Cloud) DeleteGroup(ctx context.Context, name enrollment.Name, etag, act
 		}
 		return request(ctx, tx, actor)
 	})
+}
+
+// movesMembers reports whether a change names members.
+func (c GroupChange) movesMembers() bool {
+	return len(c.AddAgents)+len(c.RemoveAgents)+len(c.AddServers)+len(c.RemoveServers) > 0
 }
 
 // moveMembers moves agents and control servers into a group and out of it.

@@ -214,3 +214,19 @@ func TestManyAgentsMoveTogether(t *testing.T) {
 		t.Fatal(mode)
 	}
 }
+
+func TestAGroupThatIsNotChangedKeepsItsEtag(t *testing.T) {
+	w := newWorld(t)
+	made, _, err := w.one.CreateGroup(t.Context(), store.GroupChange{Name: name(t, "West")}, "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, change := range map[string]store.GroupChange{"nothing": {}, "its name": {Name: name(t, "West")}} {
+		if after, _, err := w.one.UpdateGroup(t.Context(), name(t, "west"), made.Etag(), change, "ada"); err != nil || after.Etag() != made.Etag() {
+			t.Errorf("%s: the etag becomes %s, %v", what, after.Etag(), err)
+		}
+	}
+	if after, _, err := w.one.UpdateGroup(t.Context(), name(t, "west"), made.Etag(), store.GroupChange{Name: name(t, "WEST")}, "ada"); err != nil || after.Etag() == made.Etag() || after.Name != "WEST" {
+		t.Errorf("another spelling: %+v, %v", after, err)
+	}
+}

@@ -460,3 +460,34 @@ func TestEvidence(t *testing.T) {
 		t.Fatal("one good consumer is enough")
 	}
 }
+
+// A change that changes nothing leaves every etag as it is, and no page that somebody looks at goes stale for it.
+func TestWhatChangesNothingBumpsNothing(t *testing.T) {
+	s := open(t)
+	record(t, s, beat(t, "BM-1", "a", 1, time.Now()))
+	before, _, err := s.Agent(t.Context(), name(t, "BM-1"), enrollment.Bus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := before.HTTPBaseURL
+	for what, reach := range map[string]store.Reach{"nothing": {}, "what is there": {HTTPBaseURL: &same, OnServiceBus: &before.OnServiceBus}} {
+		if after, err := s.UpdateReach(t.Context(), name(t, "BM-1"), before.Etag(), reach); err != nil || after.Etag() != before.Etag() {
+			t.Errorf("%s: the agent's etag becomes %s, %v", what, after.Etag(), err)
+		}
+	}
+	other := "http://127.0.0.1:10"
+	if after, err := s.UpdateReach(t.Context(), name(t, "BM-1"), before.Etag(), store.Reach{HTTPBaseURL: &other}); err != nil || after.Etag() == before.Etag() {
+		t.Errorf("a change leaves the etag as it is: %v", err)
+	}
+	server, err := s.CreateServer(t.Context(), store.Server{Name: "BM-1", URL: "https://bm-1.example.test", Type: store.ServerType})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after, err := s.UpdateServer(t.Context(), store.ServerRef{Name: "BM-1"}, server.Etag(), store.ServerChange{}); err != nil || after.Etag() != server.Etag() {
+		t.Errorf("the server's etag becomes %s, %v", after.Etag(), err)
+	}
+	var stale *store.StaleEtagError
+	if _, err := s.UpdateReach(t.Context(), name(t, "BM-1"), before.Etag(), store.Reach{}); !errors.As(err, &stale) {
+		t.Errorf("with a stale etag: %v", err)
+	}
+}

@@ -123,6 +123,9 @@ func (s *Store) UpdateReach(ctx context.Context, name enrollment.Name, etag stri
 		if reach.OnServiceBus != nil {
 			onBus = *reach.OnServiceBus
 		}
+		if baseURL == current.HTTPBaseURL && onBus == current.OnServiceBus {
+			return nil // what changes nothing makes no etag stale
+		}
 		return changed(tx.Exec(ctx, "update_reach", named("agentKey", current.Key), named("version", current.DecisionVersion),
 			named("httpBaseUrl", sqldb.Null(baseURL)), named("onServiceBus", flagOf(onBus))))
 	})

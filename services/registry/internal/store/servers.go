@@ -315,6 +315,10 @@ func (s *Store) UpdateServer(ctx context.Context, ref ServerRef, etag string, ch
 		if err := s.allowRename(ctx, tx, current, next); err != nil {
 			return err
 		}
+		if next == current {
+			updated = current // what changes nothing runs no trigger that others may have put on the table
+			return nil
+		}
 		// It returns its row, since a count would hold those of the triggers that others may have put on the table.
 		var key int64
 		found, err := tx.Row(ctx, "update_server", []any{&key}, named("serverKey", current.Key),
