@@ -66,7 +66,7 @@ var oddParameter = regexp.MustCompile(`\{([^}]+)\}`)
 
 // usual are values with which a path leads to something that is there.
 var usual = map[string]string{
-	"agent": story.Both, "server": story.Both, "service": "W3SVC", "pool": "DefaultAppPool", "installation": "i-1", "command": "6f1d8a34-35b0-4a0e-9f34-0f2a3b1d7c55",
+	"agent": story.Both, "server": story.Both, "service": "W3SVC", "pool": "DefaultAppPool", "installation": "i-1", "command_id": "6f1d8a34-35b0-4a0e-9f34-0f2a3b1d7c55",
 	"id": "1", "path": "HEARTBEAT_PATH_BUS", "group": "g", "name": "local",
 }
 

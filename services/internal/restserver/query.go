@@ -170,11 +170,11 @@ func ReadPath(params map[string]string, into protoreflect.MessageDescriptor) (gi
 		}
 		given = append(given, field)
 		if !utf8.ValidString(params[name]) {
-			return nil, fault.Invalid("#/"+name, "is not UTF-8")
+			return nil, fault.Invalid("#/"+field.JSONName(), "is not UTF-8")
 		}
 		text, detail := parameterValue(field, params[name])
 		if detail != "" {
-			return nil, fault.Invalid("#/"+name, "%s", detail)
+			return nil, fault.Invalid("#/"+field.JSONName(), "%s", detail)
 		}
 		if field.Kind() == protoreflect.StringKind {
 			continue

@@ -10,6 +10,7 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/commandcenter/fleet/services/internal/fault"
 	"github.com/commandcenter/fleet/services/internal/restserver"
@@ -20,7 +21,6 @@ import (
 func (h *handler) placed(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		kept := requestOf(r.Context())
-		kept.params = params
 		if err := h.read(kept, r, params); err != nil {
 			h.refuse(w, kept, err)
 			return
@@ -42,6 +42,7 @@ func (h *handler) read(kept *request, r *http.Request, params map[string]string)
 	if err != nil {
 		return err
 	}
+	kept.given = given
 	query, err := restserver.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return err
@@ -77,7 +78,7 @@ func placedFields(kept *request, err *fault.Error) *fault.Error {
 	placed.Fields = slices.Clone(placed.Fields)
 	for i, field := range placed.Fields {
 		name, _, _ := strings.Cut(strings.TrimPrefix(field.Pointer, "/"), "/")
-		_, inPath := kept.params[name]
+		inPath := slices.ContainsFunc(kept.given, func(given protoreflect.FieldDescriptor) bool { return given.JSONName() == name })
 		if strings.HasPrefix(field.Pointer, "/") && (inPath || !restserver.TakesBody(kept.method)) {
 			placed.Fields[i].Pointer = "#" + field.Pointer
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/commandcenter/fleet/services/internal/fault"
 	"github.com/commandcenter/fleet/services/internal/restserver"
@@ -25,7 +26,7 @@ type request struct {
 	method    string
 	route     string // the template; empty where none matches
 	body      []byte
-	params    map[string]string // of the path
+	given     []protoreflect.FieldDescriptor // by the path
 	read      *restserver.Reading
 	called    bool // a service answered the call, and logged it
 	failure   *fault.Error

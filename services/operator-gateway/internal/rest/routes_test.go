@@ -10,7 +10,9 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
 
+	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
 	operatorv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/operator/v1"
 	"github.com/commandcenter/fleet/services/internal/authn"
 	"github.com/commandcenter/fleet/services/internal/restserver"
@@ -113,7 +115,10 @@ func TestTheOpenAPIDocumentHasTheRoutesThatAreServed(t *testing.T) {
 	if err := json.Unmarshal(answered.body, &document); err != nil || answered.StatusCode != http.StatusOK || document.Swagger != "2.0" {
 		t.Fatalf("%s %v", answered.Status, err)
 	}
-	missing := contractRoutes()
+	missing := map[string]bool{} // the document names parameters as JSON does
+	for route := range contractRoutes() {
+		missing[regexp.MustCompile(`_[a-z]`).ReplaceAllStringFunc(route, func(next string) string { return strings.ToUpper(next[1:]) })] = true
+	}
 	if len(missing) < 64 {
 		t.Errorf("the contract has only %d routes", len(missing))
 	}
@@ -171,5 +176,29 @@ func TestSpellingsOfARouteAnswerAlike(t *testing.T) {
 				t.Errorf("%v: %s %s, and not %s %s", one, got.Status, got.body, first.Status, first.body)
 			}
 		}
+	}
+}
+
+// A parameter of a command has one name: in the path, over gRPC, in a batch, and where the agent reads it.
+func TestParametersOfCommandsHaveOneName(t *testing.T) {
+	operations := (&agentv1.Command{}).ProtoReflect().Descriptor().Oneofs().ByName("operation").Fields()
+	service := operatorv1.File_commandcenter_operator_v1_operations_proto.Services().ByName("AgentOperations")
+	for i := range operations.Len() {
+		command := operations.Get(i).Message()
+		method := service.Methods().ByName(command.Name())
+		if method == nil {
+			t.Errorf("there is no method for %s", command.Name())
+			continue
+		}
+		for j := range command.Fields().Len() {
+			field := command.Fields().Get(j)
+			asked := method.Input().Fields().ByName(field.Name())
+			if asked == nil || asked.Kind() != field.Kind() || asked.Options().(*descriptorpb.FieldOptions).GetDeprecated() {
+				t.Errorf("%s has %s, and %s does not", command.FullName(), field.Name(), method.Input().FullName())
+			}
+		}
+	}
+	if operations.Len() < 12 {
+		t.Errorf("%d operations", operations.Len())
 	}
 }

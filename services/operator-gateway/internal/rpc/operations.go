@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -143,7 +144,8 @@ func commandResponse(result command.Result) *operatorv1.CommandResponse {
 
 // GetCommand reads what became of a command.
 func (s *Operations) GetCommand(ctx context.Context, request *operatorv1.GetCommandRequest) (*operatorv1.GetCommandResponse, error) {
-	answer, receipt, err := s.ask(ctx, request.GetAgent(), &agentv1.Command{Operation: &agentv1.Command_GetCommand{GetCommand: &agentv1.GetCommand{CommandId: request.GetCommand()}}})
+	id := cmp.Or(request.GetCommandId(), request.GetCommand()) //nolint:staticcheck // callers of the release before give it under the former name
+	answer, receipt, err := s.ask(ctx, request.GetAgent(), &agentv1.Command{Operation: &agentv1.Command_GetCommand{GetCommand: &agentv1.GetCommand{CommandId: id}}})
 	if err != nil {
 		return nil, err
 	}

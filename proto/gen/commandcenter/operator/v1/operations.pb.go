@@ -1723,8 +1723,12 @@ type GetCommandRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Name in any case.
 	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	// Id of the command, a UUID.
-	Command       string `protobuf:"bytes,2,opt,name=command,proto3" json:"command,omitempty"`
+	// The former name of command_id; give that one.
+	//
+	// Deprecated: Marked as deprecated in commandcenter/operator/v1/operations.proto.
+	Command string `protobuf:"bytes,2,opt,name=command,proto3" json:"command,omitempty"`
+	// Id of the command, a UUID: as answers name it, and as agents do.
+	CommandId     string `protobuf:"bytes,3,opt,name=command_id,json=commandId,proto3" json:"command_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1766,9 +1770,17 @@ func (x *GetCommandRequest) GetAgent() string {
 	return ""
 }
 
+// Deprecated: Marked as deprecated in commandcenter/operator/v1/operations.proto.
 func (x *GetCommandRequest) GetCommand() string {
 	if x != nil {
 		return x.Command
+	}
+	return ""
+}
+
+func (x *GetCommandRequest) GetCommandId() string {
+	if x != nil {
+		return x.CommandId
 	}
 	return ""
 }
@@ -2624,11 +2636,17 @@ const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"\x05agent\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x05agent\x12F\n" +
 	"\bpackages\x18\x02 \x03(\v2\x1f.commandcenter.agent.v1.PackageB\t\xbaH\x06\x92\x01\x03\x10\xf4\x03R\bpackages\x12:\n" +
-	"\x06wanted\x18\x03 \x01(\v2\".commandcenter.agent.v1.PackageSetR\x06wanted\"Y\n" +
+	"\x06wanted\x18\x03 \x01(\v2\".commandcenter.agent.v1.PackageSetR\x06wanted\"\xa2\x01\n" +
 	"\x11GetCommandRequest\x12 \n" +
 	"\x05agent\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x05agent\x12\"\n" +
-	"\acommand\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\acommand\"\x95\x01\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x05agent\x12$\n" +
+	"\acommand\x18\x02 \x01(\tB\n" +
+	"\xbaH\x05r\x03\xb0\x01\x01\x18\x01R\acommand\x12'\n" +
+	"\n" +
+	"command_id\x18\x03 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\tcommandId:\x1c\xbaH\x19\"\x17\n" +
+	"\n" +
+	"command_id\n" +
+	"\acommand\x10\x01\"\x95\x01\n" +
 	"\x12GetCommandResponse\x12=\n" +
 	"\x06record\x18\x01 \x01(\v2%.commandcenter.agent.v1.CommandRecordR\x06record\x12@\n" +
 	"\areceipt\x18\x02 \x01(\v2&.commandcenter.operator.v1.ReadReceiptR\areceipt\"\x8f\x06\n" +
@@ -2688,7 +2706,7 @@ const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"\x14BATCH_OUTCOME_FAILED\x10\x02\x12\x19\n" +
 	"\x15BATCH_OUTCOME_UNKNOWN\x10\x03\x12\x1a\n" +
 	"\x16BATCH_OUTCOME_NOT_SENT\x10\x04\x12\x1d\n" +
-	"\x19BATCH_OUTCOME_NOT_STARTED\x10\x052\xb7\x15\n" +
+	"\x19BATCH_OUTCOME_NOT_STARTED\x10\x052\xba\x15\n" +
 	"\x0fAgentOperations\x12~\n" +
 	"\n" +
 	"ListAgents\x12,.commandcenter.operator.v1.ListAgentsRequest\x1a-.commandcenter.operator.v1.ListAgentsResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/api/agents\x12\x86\x01\n" +
@@ -2704,9 +2722,9 @@ const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"\vStopAppPool\x12-.commandcenter.operator.v1.StopAppPoolRequest\x1a*.commandcenter.operator.v1.CommandResponse\"8\x82\xd3\xe4\x93\x022:\x01*\"-/api/agents/{agent}/iis/app-pools/{pool}/stop\x12\xab\x01\n" +
 	"\x0eRecycleAppPool\x120.commandcenter.operator.v1.RecycleAppPoolRequest\x1a*.commandcenter.operator.v1.CommandResponse\";\x82\xd3\xe4\x93\x025:\x01*\"0/api/agents/{agent}/iis/app-pools/{pool}/recycle\x12\xa5\x01\n" +
 	"\x10ListCertificates\x122.commandcenter.operator.v1.ListCertificatesRequest\x1a3.commandcenter.operator.v1.ListCertificatesResponse\"(\x82\xd3\xe4\x93\x02\"\x12 /api/agents/{agent}/certificates\x12\x98\x01\n" +
-	"\fSyncPackages\x12..commandcenter.operator.v1.SyncPackagesRequest\x1a*.commandcenter.operator.v1.CommandResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/api/agents/{agent}/packages/sync\x12\x99\x01\n" +
+	"\fSyncPackages\x12..commandcenter.operator.v1.SyncPackagesRequest\x1a*.commandcenter.operator.v1.CommandResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/api/agents/{agent}/packages/sync\x12\x9c\x01\n" +
 	"\n" +
-	"GetCommand\x12,.commandcenter.operator.v1.GetCommandRequest\x1a-.commandcenter.operator.v1.GetCommandResponse\".\x82\xd3\xe4\x93\x02(\x12&/api/agents/{agent}/commands/{command}\x12\xc9\x02\n" +
+	"GetCommand\x12,.commandcenter.operator.v1.GetCommandRequest\x1a-.commandcenter.operator.v1.GetCommandResponse\"1\x82\xd3\xe4\x93\x02+\x12)/api/agents/{agent}/commands/{command_id}\x12\xc9\x02\n" +
 	"\bBatchRun\x12*.commandcenter.operator.v1.BatchRunRequest\x1a(.commandcenter.operator.v1.BatchRunEvent\"\xe4\x01\x92A\xac\x01:\x14application/x-ndjson:\x18application/problem+jsonJz\n" +
 	"\x03200\x12s\n" +
 	"COne event per line, each agent's as it comes; the last one sums up.\x12,\n" +

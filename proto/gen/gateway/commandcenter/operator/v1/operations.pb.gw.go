@@ -746,6 +746,8 @@ func local_request_AgentOperations_SyncPackages_0(ctx context.Context, marshaler
 	return msg, metadata, err
 }
 
+var filter_AgentOperations_GetCommand_0 = &utilities.DoubleArray{Encoding: map[string]int{"agent": 0, "command_id": 1}, Base: []int{1, 1, 2, 0, 0}, Check: []int{0, 1, 1, 2, 3}}
+
 func request_AgentOperations_GetCommand_0(ctx context.Context, marshaler runtime.Marshaler, client extOperatorv1.AgentOperationsClient, req *http.Request, pathParams map[string]string) (proto.Message, runtime.ServerMetadata, error) {
 	var (
 		protoReq extOperatorv1.GetCommandRequest
@@ -760,13 +762,19 @@ func request_AgentOperations_GetCommand_0(ctx context.Context, marshaler runtime
 	if err != nil {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "agent", err)
 	}
-	val, ok = pathParams["command"]
+	val, ok = pathParams["command_id"]
 	if !ok {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "command")
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "command_id")
 	}
-	protoReq.Command, err = runtime.String(val)
+	protoReq.CommandId, err = runtime.String(val)
 	if err != nil {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "command", err)
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "command_id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_AgentOperations_GetCommand_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
 	}
 	if req.Body != nil {
 		_, _ = io.Copy(io.Discard, req.Body)
@@ -789,13 +797,19 @@ func local_request_AgentOperations_GetCommand_0(ctx context.Context, marshaler r
 	if err != nil {
 		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "agent", err)
 	}
-	val, ok = pathParams["command"]
+	val, ok = pathParams["command_id"]
 	if !ok {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "command")
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "missing parameter %s", "command_id")
 	}
-	protoReq.Command, err = runtime.String(val)
+	protoReq.CommandId, err = runtime.String(val)
 	if err != nil {
-		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "command", err)
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "type mismatch, parameter: %s, error: %v", "command_id", err)
+	}
+	if err := req.ParseForm(); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
+	}
+	if err := runtime.PopulateQueryParameters(&protoReq, req.Form, filter_AgentOperations_GetCommand_0); err != nil {
+		return nil, metadata, status.Errorf(codes.InvalidArgument, "%v", err)
 	}
 	msg, err := server.GetCommand(ctx, &protoReq)
 	return msg, metadata, err
@@ -1139,7 +1153,7 @@ func RegisterAgentOperationsHandlerServer(ctx context.Context, mux *runtime.Serv
 		var stream runtime.ServerTransportStream
 		ctx = grpc.NewContextWithServerTransportStream(ctx, &stream)
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/commandcenter.operator.v1.AgentOperations/GetCommand", runtime.WithHTTPPathPattern("/api/agents/{agent}/commands/{command}"))
+		annotatedContext, err := runtime.AnnotateIncomingContext(ctx, mux, req, "/commandcenter.operator.v1.AgentOperations/GetCommand", runtime.WithHTTPPathPattern("/api/agents/{agent}/commands/{command_id}"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -1449,7 +1463,7 @@ func RegisterAgentOperationsHandlerClient(ctx context.Context, mux *runtime.Serv
 		ctx, cancel := context.WithCancel(req.Context())
 		defer cancel()
 		inboundMarshaler, outboundMarshaler := runtime.MarshalerForRequest(mux, req)
-		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/commandcenter.operator.v1.AgentOperations/GetCommand", runtime.WithHTTPPathPattern("/api/agents/{agent}/commands/{command}"))
+		annotatedContext, err := runtime.AnnotateContext(ctx, mux, req, "/commandcenter.operator.v1.AgentOperations/GetCommand", runtime.WithHTTPPathPattern("/api/agents/{agent}/commands/{command_id}"))
 		if err != nil {
 			runtime.HTTPError(ctx, mux, outboundMarshaler, w, req, err)
 			return
@@ -1514,7 +1528,7 @@ var (
 	pattern_AgentOperations_RecycleAppPool_0    = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 2, 4, 1, 0, 4, 1, 5, 5, 2, 6}, []string{"api", "agents", "agent", "iis", "app-pools", "pool", "recycle"}, ""))
 	pattern_AgentOperations_ListCertificates_0  = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3}, []string{"api", "agents", "agent", "certificates"}, ""))
 	pattern_AgentOperations_SyncPackages_0      = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 2, 4}, []string{"api", "agents", "agent", "packages", "sync"}, ""))
-	pattern_AgentOperations_GetCommand_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 1, 0, 4, 1, 5, 4}, []string{"api", "agents", "agent", "commands", "command"}, ""))
+	pattern_AgentOperations_GetCommand_0        = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1, 1, 0, 4, 1, 5, 2, 2, 3, 1, 0, 4, 1, 5, 4}, []string{"api", "agents", "agent", "commands", "command_id"}, ""))
 	pattern_AgentOperations_BatchRun_0          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"api", "agents"}, "batch"))
 	pattern_AgentOperations_BatchRun_1          = runtime.MustPattern(runtime.NewPattern(1, []int{2, 0, 2, 1}, []string{"api", "agents-batch"}, ""))
 )
