@@ -11,6 +11,7 @@ import (
 	"github.com/commandcenter/fleet/services/internal/fault"
 	"github.com/commandcenter/fleet/services/internal/lifecycle"
 	"github.com/commandcenter/fleet/services/internal/servicebus"
+	"github.com/commandcenter/fleet/services/operator-gateway/internal/aside"
 	"github.com/commandcenter/fleet/services/operator-gateway/internal/command"
 	"github.com/commandcenter/fleet/services/operator-gateway/internal/transport/bus"
 )
@@ -32,7 +33,7 @@ type opened struct {
 }
 
 // openBus prepares the connections to the bus, or what stands in for it where none is used. Nothing is connected to yet.
-func openBus(cfg Config, metrics prometheus.Registerer) (*opened, error) {
+func openBus(cfg Config, metrics prometheus.Registerer, receivers *aside.Receivers) (*opened, error) {
 	if cfg.HTTPOnly {
 		return &opened{busTransport: noBus{}, check: noBus{}.Hold, close: func() {}}, nil
 	}
@@ -40,7 +41,9 @@ func openBus(cfg Config, metrics prometheus.Registerer) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport, err := bus.New(bus.Options{Commands: clients.commands, Replies: clients.replies, Config: cfg.Bus, Metrics: metrics, Logger: cfg.Logger})
+	transport, err := bus.New(bus.Options{
+		Commands: clients.commands, Replies: clients.replies, Config: cfg.Bus, Metrics: metrics, Logger: cfg.Logger, AnsweredLate: receivers.AnsweredLate,
+	})
 	if err != nil {
 		clients.close()
 		return nil, err

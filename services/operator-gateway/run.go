@@ -17,6 +17,7 @@ import (
 	"github.com/commandcenter/fleet/services/internal/lifecycle"
 	"github.com/commandcenter/fleet/services/internal/loopback"
 	"github.com/commandcenter/fleet/services/internal/telemetry"
+	"github.com/commandcenter/fleet/services/operator-gateway/internal/aside"
 	"github.com/commandcenter/fleet/services/operator-gateway/internal/command"
 	"github.com/commandcenter/fleet/services/operator-gateway/internal/rest"
 	"github.com/commandcenter/fleet/services/operator-gateway/internal/routing"
@@ -61,12 +62,14 @@ func (c Config) run(ctx context.Context, metrics *prometheus.Registry, readiness
 	if err != nil {
 		return err
 	}
-	overBus, err := openBus(c, metrics)
+	receivers := &aside.Receivers{Registry: upstreams.asRegistry().Agents, Logger: c.Logger}
+	defer receivers.Wait()
+	overBus, err := openBus(c, metrics, receivers)
 	if err != nil {
 		return err
 	}
 	defer overBus.close()
-	work, err := newWork(c, upstreams, overBus, metrics)
+	work, err := newWork(c, upstreams, overBus, receivers, metrics)
 	if err != nil {
 		return err
 	}
@@ -94,7 +97,7 @@ type work struct {
 	stopping     chan struct{} // closed when the faces begin to drain
 }
 
-func newWork(cfg Config, upstreams *upstreams, overBus *opened, metrics prometheus.Registerer) (*work, error) {
+func newWork(cfg Config, upstreams *upstreams, overBus *opened, receivers *aside.Receivers, metrics prometheus.Registerer) (*work, error) {
 	client, err := agenthttp.NewClient(cfg.HTTP)
 	if err != nil {
 		return nil, fmt.Errorf("http: %w", err)
@@ -113,7 +116,7 @@ func newWork(cfg Config, upstreams *upstreams, overBus *opened, metrics promethe
 	executor := &command.Executor{
 		Registry: registry, ServiceBus: overBus, HTTP: &transporthttp.Transport{Client: client, Anonymous: anonymous, Token: token}, Policy: policy,
 		Budgets: command.Budgets{Read: cfg.Budgets.Read, Write: cfg.Budgets.Write}, Metrics: command.NewMetrics(metrics),
-		Logger: cfg.Logger, Unreachable: verifier.Disprove,
+		Logger: cfg.Logger, Unreachable: verifier.Disprove, Answered: receivers.Answered,
 	}
 	verdicts := rpc.NewVerdicts(availability, cfg.Logger, metrics)
 	return &work{

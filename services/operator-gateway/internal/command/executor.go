@@ -57,7 +57,16 @@ type Executor struct {
 	Logger     *slog.Logger
 	// Unreachable is told of a base URL that could not be connected to; it must not block.
 	Unreachable func(agent, baseURL, detail string)
+	// Answered is told whether an agent answered a command that was sent to it over Service Bus so long ago; it must not block. Answers of an
+	// agent that answers all the time are told once a minute.
+	Answered func(agent string, answered bool, sentAge time.Duration)
 }
+
+// leastSilence is how long an agent must have had to answer before its silence says something about it, and not about its caller.
+const leastSilence = 2 * time.Second
+
+// answersToldInterval is how old the last answer that the registry knows of must be before another is told.
+const answersToldInterval = time.Minute
 
 // Result is what an agent answered to a command that succeeded.
 type Result struct {
@@ -78,7 +87,8 @@ type run struct {
 	command   *agentv1.Command
 	decision  routing.Decision
 	target    Target
-	readAt    time.Time // when the read was asked for that the decision rests on; the decision is as old
+	receiver  *registryv1.CommandReceiver // as the registry knew it; nil: it was never sent a command
+	readAt    time.Time                   // when the read was asked for that the decision rests on; the decision is as old
 }
 
 // Execute carries out one command; operation holds the operation, and the command's id where the caller chose it. Errors are
@@ -135,7 +145,9 @@ func (r *run) execute(ctx context.Context) (Result, error) {
 		if err := transport.Prepare(ctx); err != nil {
 			return Result{}, r.unsent(err)
 		}
+		sentAt := time.Now()
 		answer, err := r.send(ctx, transport)
+		r.tellOfReceiver(err, time.Since(sentAt))
 		var notSent *NotSent
 		if errors.As(err, &notSent) && notSent.Expired {
 			continue
@@ -152,6 +164,27 @@ func (r *run) execute(ctx context.Context) (Result, error) {
 	return Result{}, r.fault(reason, "agent %q could not be reached while the decision to send was fresh, %d times over; nothing was sent", r.target.Name, decisions)
 }
 
+// tellOfReceiver tells whether the agent answered over the bus, where that is news.
+func (r *run) tellOfReceiver(err error, sentAge time.Duration) {
+	if r.decision.Transport != routing.ServiceBus {
+		return
+	}
+	var silent *NoAnswer
+	switch {
+	case errors.As(err, &silent):
+		if silent.RepliesCome && errors.Is(silent.Cause, context.DeadlineExceeded) && sentAge >= leastSilence {
+			r.Answered(r.target.Name, false, sentAge)
+		}
+	case err == nil && answerIsNews(r.receiver, time.Since(r.readAt)):
+		r.Answered(r.target.Name, true, sentAge)
+	}
+}
+
+// answerIsNews reports whether an answer changes what is known of a receiver, as read so long ago.
+func answerIsNews(receiver *registryv1.CommandReceiver, elapsed time.Duration) bool {
+	return receiver.GetUnanswered() > 0 || receiver.GetAnsweredAge() == nil || receiver.GetAnsweredAge().AsDuration()+elapsed >= answersToldInterval
+}
+
 // decide reads the agent and applies the routing rules.
 func (r *run) decide(ctx context.Context) error {
 	r.readAt = time.Now()
@@ -163,6 +196,7 @@ func (r *run) decide(ctx context.Context) error {
 	}
 	agent := read.GetAgent()
 	r.decision = routing.Decide(routing.FromRegistry(agent, read.GetBusIngest(), time.Since(r.readAt)), r.write, r.Policy)
+	r.receiver = agent.GetCommandReceiver()
 	r.target = Target{
 		Name: agent.GetName(), Reported: agent.GetReportedName(), BaseURL: agent.GetHttpBaseUrl(), Verified: r.decision.Verified,
 	}

@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -102,6 +104,9 @@ type bench struct {
 	bus, http   *transport
 	log         *bytes.Buffer
 	unreachable []string
+
+	mu       sync.Mutex
+	answered []string // of agents, what was told of their answers
 }
 
 func newBench(agents ...*registryv1.Agent) *bench {
@@ -112,6 +117,11 @@ func newBench(agents ...*registryv1.Agent) *bench {
 		Budgets: Budgets{Read: 5 * time.Second, Write: time.Minute}, Metrics: NewMetrics(prometheus.NewRegistry()),
 		Logger:      slog.New(slog.NewJSONHandler(b.log, nil)),
 		Unreachable: func(agent, url, _ string) { b.unreachable = append(b.unreachable, agent+" "+url) },
+		Answered: func(agent string, answered bool, _ time.Duration) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.answered = append(b.answered, fmt.Sprint(agent, " ", answered))
+		},
 	}
 	return b
 }
@@ -426,6 +436,55 @@ func TestACallerWhoGoesAwayLeavesAnAuditedUnknown(t *testing.T) {
 	}
 	if line := b.audited(t); line["outcome"] != "OUTCOME_UNKNOWN" || line["command_id"] != b.bus.sent[0].GetCommandId() {
 		t.Fatalf("audit line: %v", line)
+	}
+}
+
+// What agents answer over the bus is told where it is news, and their silence where it is theirs.
+func TestAnswersOverTheBusAreTold(t *testing.T) {
+	lately := &registryv1.CommandReceiver{AnsweredAge: durationpb.New(time.Second)}
+	silent := func(repliesCome bool, after time.Duration, cause error) func(context.Context, *agentv1.Command) (*agentv1.CommandResult, error) {
+		return func(context.Context, *agentv1.Command) (*agentv1.CommandResult, error) {
+			time.Sleep(after)
+			return nil, &NoAnswer{RepliesCome: repliesCome, Cause: cause}
+		}
+	}
+	refuses := func(context.Context, *agentv1.Command) (*agentv1.CommandResult, error) {
+		return &agentv1.CommandResult{Outcome: agentv1.Outcome_OUTCOME_REFUSED}, nil
+	}
+	for name, row := range map[string]struct {
+		agent    *registryv1.Agent
+		receiver *registryv1.CommandReceiver
+		answer   func(context.Context, *agentv1.Command) (*agentv1.CommandResult, error)
+		want     []string
+	}{
+		"the first answer":         {onBus(), nil, nil, []string{"BM-0042 true"}},
+		"one more":                 {onBus(), lately, nil, nil},
+		"one after a minute":       {onBus(), &registryv1.CommandReceiver{AnsweredAge: durationpb.New(time.Minute)}, nil, []string{"BM-0042 true"}},
+		"one after silence":        {onBus(), &registryv1.CommandReceiver{AnsweredAge: lately.GetAnsweredAge(), Unanswered: 1}, nil, []string{"BM-0042 true"}},
+		"a refusal is an answer":   {onBus(), nil, refuses, []string{"BM-0042 true"}},
+		"silence":                  {onBus(), lately, silent(true, leastSilence, context.DeadlineExceeded), []string{"BM-0042 false"}},
+		"replies do not reach us":  {onBus(), lately, silent(false, leastSilence, context.DeadlineExceeded), nil},
+		"the caller went away":     {onBus(), lately, silent(true, leastSilence, context.Canceled), nil},
+		"the caller hardly waited": {onBus(), lately, silent(true, leastSilence-1, context.DeadlineExceeded), nil},
+		"it was not sent": {onBus(), nil, func(context.Context, *agentv1.Command) (*agentv1.CommandResult, error) {
+			return nil, &NotSent{Reason: fault.BusUnavailable}
+		}, nil},
+		"over HTTP nothing is told": {onHTTP(), nil, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				row.agent.CommandReceiver = row.receiver
+				b := newBench(row.agent)
+				b.bus.answer = row.answer
+				_, err := b.Execute(t.Context(), "alice", "BM-0042", restart())
+				if !slices.Equal(b.answered, row.want) {
+					t.Errorf("told %v, want %v (%v)", b.answered, row.want, err)
+				}
+				if name == "silence" && reason(t, err) != fault.OutcomeUnknown {
+					t.Errorf("answered %v", err)
+				}
+			})
+		})
 	}
 }
 

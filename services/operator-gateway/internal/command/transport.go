@@ -49,3 +49,14 @@ func (e *NotSent) Error() string {
 }
 
 func (e *NotSent) Unwrap() error { return e.Cause }
+
+// NoAnswer says that the command was sent, and that no answer came before the context ended.
+type NoAnswer struct {
+	// RepliesCome: replies are known to reach this gateway, so that the silence is the agent's.
+	RepliesCome bool
+	Cause       error // the context's
+}
+
+func (e *NoAnswer) Error() string { return "no answer came: " + e.Cause.Error() }
+
+func (e *NoAnswer) Unwrap() error { return e.Cause }

@@ -7,13 +7,13 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/agenthttp"
+	"github.com/commandcenter/fleet/services/operator-gateway/internal/aside"
 )
 
 const (
@@ -23,8 +23,6 @@ const (
 	claimTimeout  = time.Minute
 	// claimLimit is how many are claimed and pinged at once. Claiming goes on while there is so much due.
 	claimLimit = 20
-	// mostDisproofs are recorded at once; a URL that fails beyond that is found failing again.
-	mostDisproofs = 32
 )
 
 // Registry is what is called; registryv1.AgentRegistryClient is one, narrowed.
@@ -42,8 +40,7 @@ type Verifier struct {
 	// RepeatInterval is after what time a verification that succeeded is repeated.
 	RepeatInterval time.Duration
 
-	disproving atomic.Int64
-	disproofs  sync.WaitGroup
+	disproofs aside.Aside
 }
 
 // Verify pings an agent and records what that showed, unless its base URL was changed meanwhile or something newer is known.
@@ -73,22 +70,18 @@ func (v *Verifier) record(ctx context.Context, name, baseURL string, pong agenth
 	})
 }
 
-// Disprove records, beside the request that found it, that a base URL could not be connected to. It is best effort.
+// Disprove records, beside the request that found it, that a base URL could not be connected to. One that is dropped is found failing
+// again.
 func (v *Verifier) Disprove(name, baseURL, detail string) {
-	if v.disproving.Add(1) > mostDisproofs {
-		v.disproving.Add(-1)
-		v.Logger.Warn("a failed connection is not recorded, since many are being recorded", "agent", name)
-		return
-	}
 	began := time.Now()
-	v.disproofs.Go(func() {
-		defer v.disproving.Add(-1)
-		ctx, cancel := agenthttp.Detached(context.Background())
-		defer cancel()
+	taken := v.disproofs.Do(func(ctx context.Context) {
 		if _, err := v.record(ctx, name, baseURL, agenthttp.Pong{Detail: detail}, began); err != nil {
 			v.Logger.Warn("a failed connection could not be recorded", "agent", name, "error", err)
 		}
 	})
+	if !taken {
+		v.Logger.Warn("a failed connection is not recorded, since many are being recorded", "agent", name)
+	}
 }
 
 // Repeat verifies again what is due, until the context ends. The registry hands out each agent to one replica.

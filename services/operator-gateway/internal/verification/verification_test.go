@@ -16,6 +16,7 @@ import (
 
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/internal/agenthttp"
+	"github.com/commandcenter/fleet/services/operator-gateway/internal/aside"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -160,17 +161,17 @@ func TestRepeatTakesAllThatIsDueEveryMinute(t *testing.T) {
 func TestDisproveIsBoundedAndDoesNotBlock(t *testing.T) {
 	r := &registry{hold: make(chan struct{})}
 	v := verifier(t, r)
-	for range 10 * mostDisproofs { // none of them ends before the last was asked for
+	for range 10 * aside.Most { // none of them ends before the last was asked for
 		v.Disprove("BM-0042", "http://agent.example.test", "refused")
 	}
 	close(r.hold)
 	v.disproofs.Wait()
-	if len(r.recorded) != mostDisproofs || r.recorded[0].GetOutcome() != failed || r.recorded[0].GetDetail() != "refused" {
+	if len(r.recorded) != aside.Most || r.recorded[0].GetOutcome() != failed || r.recorded[0].GetDetail() != "refused" {
 		t.Errorf("recorded %d", len(r.recorded))
 	}
 	v.Disprove("BM-0042", "http://agent.example.test", "refused")
 	v.disproofs.Wait()
-	if len(r.recorded) != mostDisproofs+1 {
+	if len(r.recorded) != aside.Most+1 {
 		t.Error("it records nothing any more")
 	}
 }

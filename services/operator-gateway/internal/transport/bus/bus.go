@@ -54,6 +54,8 @@ type Options struct {
 	Config            servicebus.Config
 	Metrics           prometheus.Registerer
 	Logger            *slog.Logger
+	// AnsweredLate is told of an agent whose reply to a command of this gateway came after its budget; it must not block.
+	AnsweredLate func(agent string)
 }
 
 // Transport is the Service Bus transport of one gateway.
@@ -226,7 +228,7 @@ func (t *Transport) Send(ctx context.Context, target command.Target, cmd *agentv
 	case got := <-answered:
 		return got.result, got.err
 	default:
-		return nil, context.Cause(ctx)
+		return nil, &command.NoAnswer{RepliesCome: t.Ready() == nil, Cause: context.Cause(ctx)}
 	}
 }
 
@@ -279,6 +281,9 @@ func (t *Transport) deliver(message *servicebus.ReceivedMessage) {
 		return
 	}
 	t.late.WithLabelValues(outcome(result)).Inc()
+	if err == nil {
+		t.options.AnsweredLate(result.GetAgent())
+	}
 	t.options.Logger.Warn("a late reply came: the command's outcome is known now", "command_id", id, "agent", result.GetAgent(),
 		"outcome", result.GetOutcome(), "message", result.GetMessage(), "error", err)
 }

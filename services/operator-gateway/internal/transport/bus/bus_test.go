@@ -96,8 +96,9 @@ func (l *log) String() string {
 // gateway is a transport that runs.
 type gateway struct {
 	*Transport
-	log *log
-	end func() // again is nothing
+	log  *log
+	end  func() // again is nothing
+	late chan string
 }
 
 func startGateway(t testing.TB, bus *emulator.Emulator) *gateway {
@@ -110,10 +111,11 @@ func startGateway(t testing.TB, bus *emulator.Emulator) *gateway {
 		check(t, err)
 		clients = append(clients, client)
 	}
-	g := &gateway{log: &log{}}
+	g := &gateway{log: &log{}, late: make(chan string, 10)}
 	var err error
 	g.Transport, err = New(Options{
 		Commands: clients[0], Replies: clients[1], Config: cfg, Metrics: prometheus.NewRegistry(), Logger: slog.New(slog.NewTextHandler(g.log, nil)),
+		AnsweredLate: func(agent string) { g.late <- agent },
 	})
 	check(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -316,13 +318,21 @@ func TestI3_AnAgentThatNeverAnswersIsSentToOnce(t *testing.T) {
 	go func() { _, err := g.send(ctx, cmd); answered <- err }()
 	message := a.next()
 	cancel()
-	inDoubt(t, <-answered)
+	silence := <-answered
+	inDoubt(t, silence)
+	var silent *command.NoAnswer
+	if !errors.As(silence, &silent) || !silent.RepliesCome || !errors.Is(silence, context.Canceled) {
+		t.Errorf("%v", silence)
+	}
 
 	// Its late reply is counted and logged with its outcome and the command's id.
 	succeed(a, message)
 	eventually(t, "the late reply is counted", func() bool {
-		return testutil.ToFloat64(g.late.WithLabelValues("OUTCOME_SUCCEEDED")) == 1
+		return testutil.ToFloat64(g.Transport.late.WithLabelValues("OUTCOME_SUCCEEDED")) == 1
 	})
+	if agent := <-g.late; agent != agentName {
+		t.Errorf("%q is said to have answered", agent)
+	}
 	eventually(t, "the late reply is logged", func() bool {
 		return strings.Contains(g.log.String(), "late reply") && strings.Contains(g.log.String(), cmd.GetCommandId())
 	})
