@@ -6,13 +6,14 @@ export GOWORK=off
 module() { go mod download -json "$1" | sed -n 's/^\t"Dir": "\(.*\)",\?$/\1/p'; }
 GOBIN="$PWD/.bin" go -C tools install tool
 rm -rf .thirdparty
-mkdir -p .thirdparty/google/api .thirdparty/buf/validate .thirdparty/protoc-gen-openapiv2/options
+mkdir -p .thirdparty/google/api .thirdparty/buf/validate
 gnostic=$(module github.com/google/gnostic@v0.7.1)
 validate=$(module github.com/bufbuild/protovalidate@v1.2.2)
-gateway=$(module github.com/grpc-ecosystem/grpc-gateway/v2@v2.33.0)
 cp "$gnostic"/cmd/protoc-gen-openapi/examples/google/api/{annotations,http}.proto .thirdparty/google/api/
 cp "$validate"/proto/protovalidate/buf/validate/validate.proto .thirdparty/buf/validate/
-cp "$gateway"/protoc-gen-openapiv2/options/*.proto .thirdparty/protoc-gen-openapiv2/options/
 chmod -R u+w .thirdparty
 .bin/buf lint proto
 .bin/buf generate
+# For callers in other languages, and for tools such as grpcurl; the OpenAPI document is made from it.
+.bin/buf build proto --as-file-descriptor-set -o proto/gen/commandcenter.binpb
+go -C services/operator-gateway run ./cmd/openapi -descriptors ../../proto/gen/commandcenter.binpb -out ../../proto/gen/openapi/commandcenter.openapi.json

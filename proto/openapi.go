@@ -3,7 +3,7 @@ package proto
 
 import _ "embed"
 
-// OpenAPI is the REST interface as an OpenAPI 2 document.
+// OpenAPI is the operators' REST interface as an OpenAPI 3.1 document.
 //
-//go:embed gen/openapi/commandcenter.swagger.json
+//go:embed gen/openapi/commandcenter.openapi.json
 var OpenAPI []byte

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	contracts "github.com/commandcenter/fleet/proto"
 	availabilityv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/availability/v1"
 	operatorv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/operator/v1"
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
@@ -49,7 +50,7 @@ type Options struct {
 
 // NewHandler makes the REST handler.
 func NewHandler(ctx context.Context, options Options) (http.Handler, error) {
-	routes, err := readRoutes(openAPI)
+	routes, err := readRoutes(contracts.OpenAPI)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package rest
 import (
 	"bytes"
 	"encoding/json"
-	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -22,31 +21,9 @@ type route struct {
 	methods  []string
 }
 
-// openAPI describes the routes that are served here.
-var openAPI = operatorRoutes(contracts.OpenAPI)
-
-// operatorRoutes leaves out of a document the routes by which agents call control servers. One that cannot be read stays as it is:
-// readRoutes says what is wrong with it.
-func operatorRoutes(contract []byte) []byte {
-	var document, paths map[string]json.RawMessage
-	if json.Unmarshal(contract, &document) != nil || json.Unmarshal(document["paths"], &paths) != nil {
-		return contract
-	}
-	maps.DeleteFunc(paths, func(path string, _ json.RawMessage) bool { return !strings.HasPrefix(path, "/api/") })
-	var err error
-	if document["paths"], err = json.Marshal(paths); err != nil {
-		return contract
-	}
-	ours, err := json.Marshal(document)
-	if err != nil {
-		return contract
-	}
-	return ours
-}
-
 // pages are what is served beside the interface: where to look, and its description.
 var pages = map[string]struct{ kind, content string }{
-	"/openapi.json": {"application/json", string(bytes.TrimSpace(openAPI)) + "\n"},
+	"/openapi.json": {"application/json", oneLine(contracts.OpenAPI)},
 	"/": {"text/plain; charset=utf-8", `CommandCenter agent fleet
 
 /openapi.json                              this interface, for people and tools
@@ -63,6 +40,15 @@ var pages = map[string]struct{ kind, content string }{
 
 JSON comes indented with ?pretty, and to curl and wget; on one line with Accept: application/json, and to programs.
 `},
+}
+
+// oneLine is a document as programs get it.
+func oneLine(document []byte) string {
+	var tight bytes.Buffer
+	if json.Compact(&tight, document) != nil {
+		return string(document) // readRoutes says what is wrong with it
+	}
+	return tight.String() + "\n"
 }
 
 var parameter = regexp.MustCompile(`\\\{[^}]*\\\}`)

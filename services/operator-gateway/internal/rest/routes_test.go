@@ -109,10 +109,10 @@ func TestTheOpenAPIDocumentHasTheRoutesThatAreServed(t *testing.T) {
 	f := newFace(t, authn.Local())
 	answered := f.do("GET", "/openapi.json", "")
 	var document struct {
-		Swagger string
+		OpenAPI string
 		Paths   map[string]map[string]struct{ Responses map[string]any }
 	}
-	if err := json.Unmarshal(answered.body, &document); err != nil || answered.StatusCode != http.StatusOK || document.Swagger != "2.0" {
+	if err := json.Unmarshal(answered.body, &document); err != nil || answered.StatusCode != http.StatusOK || document.OpenAPI != "3.1.0" {
 		t.Fatalf("%s %v", answered.Status, err)
 	}
 	missing := map[string]bool{} // the document names parameters as JSON does

@@ -10,7 +10,6 @@ import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	v1 "github.com/commandcenter/fleet/proto/gen/commandcenter/availability/v1"
 	v11 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
-	_ "github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-openapiv2/options"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -930,7 +929,7 @@ var File_commandcenter_operator_v1_availability_proto protoreflect.FileDescripto
 
 const file_commandcenter_operator_v1_availability_proto_rawDesc = "" +
 	"\n" +
-	",commandcenter/operator/v1/availability.proto\x12\x19commandcenter.operator.v1\x1a\x1bbuf/validate/validate.proto\x1a0commandcenter/availability/v1/availability.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a.protoc-gen-openapiv2/options/annotations.proto\" \n" +
+	",commandcenter/operator/v1/availability.proto\x12\x19commandcenter.operator.v1\x1a\x1bbuf/validate/validate.proto\x1a0commandcenter/availability/v1/availability.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\" \n" +
 	"\x1eGetAvailabilityOverviewRequest\"\xbd\x03\n" +
 	"\x17ListAvailabilityRequest\x12B\n" +
 	"\bverdicts\x18\x01 \x03(\x0e2&.commandcenter.availability.v1.VerdictR\bverdicts\x12\x17\n" +
@@ -998,15 +997,12 @@ const file_commandcenter_operator_v1_availability_proto_rawDesc = "" +
 	"\x06server\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x06server\x12\x17\n" +
 	"\x02id\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02 \x00R\x02id\"!\n" +
-	"\x1fDeleteMaintenanceWindowResponse2\xa7\x13\n" +
+	"\x1fDeleteMaintenanceWindowResponse2\xb7\x11\n" +
 	"\x12AvailabilityConfig\x12\x95\x01\n" +
 	"\vGetOverview\x129.commandcenter.operator.v1.GetAvailabilityOverviewRequest\x1a'.commandcenter.availability.v1.Overview\"\"\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/availability/overview\x12\x9e\x01\n" +
 	"\x10ListAvailability\x122.commandcenter.operator.v1.ListAvailabilityRequest\x1a3.commandcenter.operator.v1.ListAvailabilityResponse\"!\x82\xd3\xe4\x93\x02\x1b\x12\x19/api/availability/servers\x12\xa3\x01\n" +
-	"\x0fGetAvailability\x121.commandcenter.operator.v1.GetAvailabilityRequest\x1a1.commandcenter.availability.v1.ServerAvailability\"*\x82\xd3\xe4\x93\x02$\x12\"/api/availability/servers/{server}\x12\xb0\x03\n" +
-	"\x11WatchAvailability\x123.commandcenter.operator.v1.WatchAvailabilityRequest\x1a8.commandcenter.availability.v1.WatchAvailabilityResponse\"\xa9\x02\x92A\xeb\x01:\x14application/x-ndjson:\x18application/problem+jsonJ\xb8\x01\n" +
-	"\x03200\x12\xb0\x01\n" +
-	"pOne event per line. The last line is a problem where the watch was ended by anybody but the caller: watch again.\x12<\n" +
-	":\x1a8.commandcenter.availability.v1.WatchAvailabilityResponse\x82\xd3\xe4\x93\x024Z\x19\x12\x17/api/availability/watch\x12\x17/api/availability:watch0\x01\x12\x91\x01\n" +
+	"\x0fGetAvailability\x121.commandcenter.operator.v1.GetAvailabilityRequest\x1a1.commandcenter.availability.v1.ServerAvailability\"*\x82\xd3\xe4\x93\x02$\x12\"/api/availability/servers/{server}\x12\xc0\x01\n" +
+	"\x11WatchAvailability\x123.commandcenter.operator.v1.WatchAvailabilityRequest\x1a8.commandcenter.availability.v1.WatchAvailabilityResponse\":\x82\xd3\xe4\x93\x024Z\x19\x12\x17/api/availability/watch\x12\x17/api/availability:watch0\x01\x12\x91\x01\n" +
 	"\n" +
 	"OrderBrake\x12,.commandcenter.operator.v1.OrderBrakeRequest\x1a).commandcenter.availability.v1.PathStatus\"*\x82\xd3\xe4\x93\x02$:\x01*\x1a\x1f/api/availability/brakes/{path}\x12\xa0\x01\n" +
 	"\x0eGetMaintenance\x120.commandcenter.operator.v1.GetMaintenanceRequest\x1a*.commandcenter.availability.v1.Maintenance\"0\x82\xd3\xe4\x93\x02*\x12(/api/config/servers/{server}/maintenance\x12\xa3\x01\n" +

@@ -13,7 +13,6 @@ import (
 	v12 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
 	v11 "github.com/commandcenter/fleet/proto/gen/commandcenter/availability/v1"
 	v1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
-	_ "github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-openapiv2/options"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -2502,7 +2501,7 @@ var File_commandcenter_operator_v1_operations_proto protoreflect.FileDescriptor
 
 const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"\n" +
-	"*commandcenter/operator/v1/operations.proto\x12\x19commandcenter.operator.v1\x1a\x1bbuf/validate/validate.proto\x1a\"commandcenter/agent/v1/agent.proto\x1a0commandcenter/availability/v1/availability.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a.protoc-gen-openapiv2/options/annotations.proto\"\xcc\x02\n" +
+	"*commandcenter/operator/v1/operations.proto\x12\x19commandcenter.operator.v1\x1a\x1bbuf/validate/validate.proto\x1a\"commandcenter/agent/v1/agent.proto\x1a0commandcenter/availability/v1/availability.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcc\x02\n" +
 	"\x11ListAgentsRequest\x12\x1e\n" +
 	"\x05query\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x05query\x12'\n" +
 	"\tpage_size\x18\x02 \x01(\x05B\n" +
@@ -2706,7 +2705,7 @@ const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"\x14BATCH_OUTCOME_FAILED\x10\x02\x12\x19\n" +
 	"\x15BATCH_OUTCOME_UNKNOWN\x10\x03\x12\x1a\n" +
 	"\x16BATCH_OUTCOME_NOT_SENT\x10\x04\x12\x1d\n" +
-	"\x19BATCH_OUTCOME_NOT_STARTED\x10\x052\xba\x15\n" +
+	"\x19BATCH_OUTCOME_NOT_STARTED\x10\x052\x89\x14\n" +
 	"\x0fAgentOperations\x12~\n" +
 	"\n" +
 	"ListAgents\x12,.commandcenter.operator.v1.ListAgentsRequest\x1a-.commandcenter.operator.v1.ListAgentsResponse\"\x13\x82\xd3\xe4\x93\x02\r\x12\v/api/agents\x12\x86\x01\n" +
@@ -2724,21 +2723,8 @@ const file_commandcenter_operator_v1_operations_proto_rawDesc = "" +
 	"\x10ListCertificates\x122.commandcenter.operator.v1.ListCertificatesRequest\x1a3.commandcenter.operator.v1.ListCertificatesResponse\"(\x82\xd3\xe4\x93\x02\"\x12 /api/agents/{agent}/certificates\x12\x98\x01\n" +
 	"\fSyncPackages\x12..commandcenter.operator.v1.SyncPackagesRequest\x1a*.commandcenter.operator.v1.CommandResponse\",\x82\xd3\xe4\x93\x02&:\x01*\"!/api/agents/{agent}/packages/sync\x12\x9c\x01\n" +
 	"\n" +
-	"GetCommand\x12,.commandcenter.operator.v1.GetCommandRequest\x1a-.commandcenter.operator.v1.GetCommandResponse\"1\x82\xd3\xe4\x93\x02+\x12)/api/agents/{agent}/commands/{command_id}\x12\xc9\x02\n" +
-	"\bBatchRun\x12*.commandcenter.operator.v1.BatchRunRequest\x1a(.commandcenter.operator.v1.BatchRunEvent\"\xe4\x01\x92A\xac\x01:\x14application/x-ndjson:\x18application/problem+jsonJz\n" +
-	"\x03200\x12s\n" +
-	"COne event per line, each agent's as it comes; the last one sums up.\x12,\n" +
-	"*\x1a(.commandcenter.operator.v1.BatchRunEvent\x82\xd3\xe4\x93\x02.:\x01*Z\x16:\x01*\"\x11/api/agents-batch\"\x11/api/agents:batch0\x01B\xe5\n" +
-	"\x92A\xdc\b\x12\xc6\x06\n" +
-	"\x19CommandCenter agent fleet\x12\xa4\x06Operate agents, decide about them, and edit the server catalog. Every error is application/problem+json. A command that changes something takes an Idempotency-Key, a UUID, which becomes its command id: sent again with the same body it runs nothing more and is answered with what became of it; with another body it is answered 409. A change carries the etag that was read, as If-Match or as a field: without one it is answered 428, with a stale one 412 and the present one. Fields and query parameters that a route does not have are refused. In answers, lists and plain values are there even when empty. Grpc-Timeout (as in 5S, or 500m for milliseconds) shortens the time that a call may take; X-Request-Id names it in the log and in the answer. Retry-After is sent only where nothing was sent or changed.2\x02v12\x10application/json:\x10application/json:\x18application/problem+jsonR\\\n" +
-	"\adefault\x12Q\n" +
-	"'Any error, as RFC 9457 problem details.\x12&\n" +
-	"$\x1a\".commandcenter.operator.v1.ProblemZg\n" +
-	"e\n" +
-	"\x06bearer\x12[\b\x02\x12FBearer token. Not needed on loopback when no token file is configured.\x1a\rAuthorization \x02b\f\n" +
-	"\n" +
-	"\n" +
-	"\x06bearer\x12\x00\n" +
+	"GetCommand\x12,.commandcenter.operator.v1.GetCommandRequest\x1a-.commandcenter.operator.v1.GetCommandResponse\"1\x82\xd3\xe4\x93\x02+\x12)/api/agents/{agent}/commands/{command_id}\x12\x98\x01\n" +
+	"\bBatchRun\x12*.commandcenter.operator.v1.BatchRunRequest\x1a(.commandcenter.operator.v1.BatchRunEvent\"4\x82\xd3\xe4\x93\x02.:\x01*Z\x16:\x01*\"\x11/api/agents-batch\"\x11/api/agents:batch0\x01B\x85\x02\n" +
 	"\x1dcom.commandcenter.operator.v1B\x0fOperationsProtoP\x01ZMgithub.com/commandcenter/fleet/proto/gen/commandcenter/operator/v1;operatorv1\xa2\x02\x03COX\xaa\x02\x19Commandcenter.Operator.V1\xca\x02\x19Commandcenter\\Operator\\V1\xe2\x02%Commandcenter\\Operator\\V1\\GPBMetadata\xea\x02\x1bCommandcenter::Operator::V1b\x06proto3"
 
 var (
