@@ -17,11 +17,11 @@ const LookInterval = 3 * time.Second
 // Shown is how long after a step operators are told of it.
 const Shown = 15 * time.Minute
 
-// Reading is the database's clock, and when this process read it by its own monotonic clock.
-type Reading struct{ At, ReadAt time.Time }
+// Reading is what the database's clock read between two readings of this process's own monotonic clock.
+type Reading struct{ At, From, To time.Time }
 
-// Read is a reading of now.
-func Read(at time.Time) Reading { return Reading{At: at, ReadAt: time.Now()} }
+// Read is a reading that was asked for at that time and came just now.
+func Read(from, at time.Time) Reading { return Reading{At: at, From: from, To: time.Now()} }
 
 // State is what is stored of the clock. Its zero value is a clock that was never looked at.
 type State struct {
@@ -59,7 +59,8 @@ func (s State) step(before, now Reading) time.Duration {
 	if s.SeenAt.After(last) {
 		last = s.SeenAt
 	}
-	if ahead := now.At.Sub(last) - now.ReadAt.Sub(before.ReadAt); ahead > Tolerance {
+	// At most so much passed in between: a reading that took long is no step.
+	if ahead := now.At.Sub(last) - now.To.Sub(before.From); ahead > Tolerance {
 		return ahead
 	}
 	return 0

@@ -9,7 +9,12 @@ import (
 func TestStepsAreSeen(t *testing.T) {
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	own := time.Now() // this process's monotonic clock; only differences count
-	reading := func(database, passed time.Duration) Reading { return Reading{noon.Add(database), own.Add(passed)} }
+	reading := func(database, passed time.Duration) Reading {
+		return Reading{noon.Add(database), own.Add(passed), own.Add(passed)}
+	}
+	slow := func(database, asked, came time.Duration) Reading {
+		return Reading{noon.Add(database), own.Add(asked), own.Add(came)}
+	}
 	for _, c := range []struct {
 		name        string
 		seen        time.Duration
@@ -18,6 +23,8 @@ func TestStepsAreSeen(t *testing.T) {
 	}{
 		{"time passes", 0, reading(0, 0), reading(3*time.Second, 3*time.Second), 0},
 		{"a reading that took its time", 0, reading(0, 0), reading(3*time.Second, 8*time.Second), 0},
+		{"a first reading that came late", 0, slow(0, 0, 10*time.Second), slow(13*time.Second, 13*time.Second, 13*time.Second), 0},
+		{"a second reading that was asked for early", 0, slow(0, 0, 0), slow(13*time.Second, time.Second, 13*time.Second), 0},
 		{"a small correction", 0, reading(0, 0), reading(-4*time.Second, 3*time.Second), 0},
 		{"back by an hour", 0, reading(0, 0), reading(-time.Hour+3*time.Second, 3*time.Second), -time.Hour + 3*time.Second},
 		{"back, seen by a process that just began", 0, Reading{}, reading(-time.Hour, 0), -time.Hour},

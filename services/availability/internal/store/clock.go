@@ -24,11 +24,12 @@ func (s *Store) LookAtClock(ctx context.Context, lease time.Duration) (step time
 	defer s.clock.mu.Unlock()
 	var reading dbclock.Reading
 	err = s.db.Change(ctx, func(tx *sqldb.Tx) error {
+		asked := time.Now()
 		state, at, err := readClock(ctx, tx)
 		if err != nil {
 			return err
 		}
-		reading, step = dbclock.Read(at), 0
+		reading, step = dbclock.Read(asked, at), 0
 		known := state
 		if known.SeenAt.IsZero() { // never looked at; what is stored tells what was seen
 			if known.SeenAt, err = newestInstant(ctx, tx); err != nil {
