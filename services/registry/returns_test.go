@@ -31,7 +31,7 @@ func TestI11_AvailabilityIsToldHowLongAgentsMayBeAway(t *testing.T) {
 	}
 	joined := c.join(t, "cs-1", "cs-2")
 	if joined == nil {
-		t.Fatal("nobody joined")
+		t.Fatal("no control server joined")
 	}
 	until(t, "both control servers are silent", func() bool {
 		got := path(registryv1.HeartbeatPath_HEARTBEAT_PATH_DIRECT)

@@ -24,6 +24,7 @@ type bucket struct {
 	at      time.Time // when the two below were right
 	tokens  float64
 	waiting float64 // the refused whose time has not come yet
+	overrun bool    // more of them than can be let in within maxDelay
 }
 
 func newBucket(rate int, now time.Time) *bucket {
@@ -47,8 +48,15 @@ func (b *bucket) take(now time.Time, jitter float64) (delay time.Duration, taken
 	}
 	b.waiting++
 	due := time.Duration(b.waiting / b.rate * float64(time.Second))
-	if due > maxDelay-delayJitter { // more than can be let in by then: those come back evenly within that time
+	if b.overrun = due > maxDelay-delayJitter; b.overrun { // more than can be let in by then: those come back evenly within that time
 		return time.Duration(jitter * float64(maxDelay)), false
 	}
 	return due + time.Duration(jitter*float64(delayJitter)), false
+}
+
+// isOverrun reports whether the last that was refused has no place in the line, and may be refused again.
+func (b *bucket) isOverrun() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.overrun
 }

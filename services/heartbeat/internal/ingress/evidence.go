@@ -29,6 +29,7 @@ type Evidence struct {
 	missing    bool // the last one did not come back
 	receivedAt time.Time
 	reachedAt  time.Time // a canary was last received by the own listener, whatever became of it then
+	overrunAt  time.Time // when an agent was last refused that may be refused again
 }
 
 // NewEvidence makes the evidence of this process.
@@ -67,6 +68,17 @@ func (e *Evidence) received() {
 	e.receivedAt = time.Now()
 }
 
+// overrun notes that more agents want to connect than can be let in within the longest delay.
+func (e *Evidence) overrun() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.overrunAt = time.Now()
+}
+
+// overrunFor is how long a control server that was overrun proves nothing: until the agents it refused have come again, a quarter later than they
+// were asked to.
+const overrunFor = maxDelay + maxDelay/4
+
 // came notes how the newest canary went.
 func (e *Evidence) came(roundTrip time.Duration, err error) {
 	e.mu.Lock()
@@ -94,7 +106,8 @@ func (e *Evidence) Listening() error {
 	return nil
 }
 
-// request is the evidence for the registry. One that turns agents away, or is not in the cloud yet, shows no canary.
+// request is the evidence for the registry. One that turns agents away, is overrun, or is not in the cloud yet, shows no canary: its agents may live
+// and be silent.
 func (e *Evidence) request(oldest time.Duration, standing Standing) *registryv1.ReportIngestEvidenceRequest {
 	proven := e.Listening() == nil && standing != Joining && standing.turnsAway() == ""
 	e.mu.Lock()
@@ -102,7 +115,7 @@ func (e *Evidence) request(oldest time.Duration, standing Standing) *registryv1.
 	request := &registryv1.ReportIngestEvidenceRequest{
 		Path: registryv1.HeartbeatPath_HEARTBEAT_PATH_DIRECT, ConsumerId: e.consumer, OldestMessageAge: durationpb.New(oldest),
 	}
-	if proven {
+	if proven && (e.overrunAt.IsZero() || time.Since(e.overrunAt) >= overrunFor) {
 		request.CanaryRoundTrip = durationpb.New(e.roundTrip)
 	}
 	if !e.receivedAt.IsZero() {

@@ -207,6 +207,9 @@ func (s *Service) serves() error {
 // connect lets an agent in that was not here lately, at the rate at which that is allowed.
 func (s *Service) connect(now time.Time) error {
 	if delay, taken := s.connects.take(now, rand.Float64()); !taken {
+		if s.connects.isOverrun() {
+			s.Evidence.overrun()
+		}
 		return s.Metrics.busy(busyConnects, delay, "too many agents connect at once")
 	}
 	return nil
