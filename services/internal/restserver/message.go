@@ -15,8 +15,16 @@ import (
 type Reading struct {
 	// Body is the body in the form that protojson reads: enums by their whole names, durations in seconds. Nil where there was none.
 	Body []byte
+	// Empty are the lists that the caller wrote without an item, which protobuf does not tell from absent ones.
+	Empty []EmptyList
 	// names are the names that the caller wrote, by the pointer to the field as the contract has it in JSON, where they differ.
 	names map[string]string
+}
+
+// EmptyList is a list that was written without an item.
+type EmptyList struct {
+	Field   protoreflect.FullName
+	Pointer string // as the caller wrote the names
 }
 
 // ReadMessage checks a body, which is JSON, against the message that it is read into. Given are the fields that the path gave; they
@@ -30,7 +38,7 @@ func ReadMessage(body []byte, into protoreflect.MessageDescriptor, given []proto
 	if err := r.message(into, place{}); err != nil {
 		return nil, err
 	}
-	return &Reading{Body: r.edited(), names: r.names}, nil
+	return &Reading{Body: r.edited(), Empty: r.empty, names: r.names}, nil
 }
 
 // Sent is an error with its pointers as the caller wrote the names.
@@ -98,6 +106,7 @@ type reader struct {
 	ignoreUnknown bool
 	names         map[string]string
 	edits         []edit
+	empty         []EmptyList
 }
 
 func (r *reader) edited() []byte {
@@ -230,7 +239,7 @@ func (r *reader) skip(at place) *fault.Error {
 
 // field reads the value of a field; null stands for none.
 func (r *reader) field(field protoreflect.FieldDescriptor, at place) *fault.Error {
-	first := r.next()
+	first, start := r.next(), r.at
 	switch {
 	case first == 'n' && !takesNull(field):
 		r.scalar()
@@ -242,6 +251,11 @@ func (r *reader) field(field protoreflect.FieldDescriptor, at place) *fault.Erro
 	case field.IsList() && first != '[':
 		return BadBody(at.sent, "must be a list")
 	case field.IsList():
+		r.at++
+		if r.next() == ']' {
+			r.empty = append(r.empty, EmptyList{field.FullName(), at.sent})
+		}
+		r.at = start
 		return r.items(at, func(at place) *fault.Error { return r.value(field, at) })
 	}
 	return r.value(field, at)

@@ -58,10 +58,27 @@ func (h *handler) read(kept *request, r *http.Request, params map[string]string)
 		return fault.Invalid("#/"+pointerEscape(key), "is not a query parameter of this route, which takes its fields in the body")
 	}
 	kept.read, err = restserver.ReadMessage(kept.body, into, given, false)
-	if err == nil {
-		kept.body = kept.read.Body
+	if err != nil {
+		return err
 	}
-	return err
+	kept.body = kept.read.Body
+	return refuseEmpty(kept.read.Empty)
+}
+
+// meansAll are the lists whose absence asks for more than any list would. A caller who writes one that is empty asks for nothing, and
+// must not get all of it.
+var meansAll = map[protoreflect.FullName]string{
+	"commandcenter.operator.v1.SyncPackagesRequest.packages": "leave it out to ask for the set that the agent is configured with",
+	"commandcenter.agent.v1.SyncPackages.packages":           "leave it out to ask for the set that each agent is configured with",
+}
+
+func refuseEmpty(lists []restserver.EmptyList) *fault.Error {
+	for _, list := range lists {
+		if instead, is := meansAll[list.Field]; is {
+			return fault.Invalid(list.Pointer, "must not be empty; %s", instead)
+		}
+	}
+	return nil
 }
 
 func pointerEscape(name string) string {
