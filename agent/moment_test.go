@@ -154,6 +154,26 @@ func TestI5_ACommandThatMayHaveWaitedOnItsWayIsAskedForAgain(t *testing.T) {
 	}
 }
 
+// The broker drops what is given back too late, and the next command may come long after.
+func TestI5_ACommandThatComesAfterOneThatWasGivenBackIsGivenBackToo(t *testing.T) {
+	a, b := newArriving(t), &broker{}
+	other := *a.message
+	other.MessageID = "another one"
+	a.askedAt = now().earlier(promptly)
+	if err := a.handle(t.Context(), b, &other); err != nil || b.abandoned != 1 {
+		t.Fatalf("%v, %+v", err, b)
+	}
+	a.askedAt = now().earlier(busPatience) // nothing came for a while
+	if err := a.handle(t.Context(), b, a.message); err != nil || b.abandoned != 2 || b.completed != 0 {
+		t.Fatalf("%v, %+v", err, b)
+	}
+	a.askedAt = now()
+	if err := a.handle(t.Context(), b, a.message); err != nil || b.completed != 1 {
+		t.Fatalf("%v, %+v", err, b)
+	}
+	expect(t, a.g.reply(), succeeded, noReason)
+}
+
 func TestI24_AMachineWhoseClocksAllStoodStillStartsNothingLate(t *testing.T) {
 	for name, own := range map[string]bool{"lock of the session": false, "lock of the message": true} {
 		t.Run(name, func(t *testing.T) {

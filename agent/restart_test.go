@@ -340,7 +340,7 @@ func TestI5_ACommandFromTheBusIsNotStartedLongAfterItsArrival(t *testing.T) {
 	session := "gw-1"
 	message := &azservicebus.ReceivedMessage{Body: body, MessageID: cmd.GetCommandId(), ReplyToSessionID: &session}
 	// It was given back once, and came again so late: the network is slow, and what counts is when it was asked for.
-	taker := &taker{agent: a, returned: true, askedAt: now().earlier(busPatience)}
+	taker := &taker{agent: a, returned: message, askedAt: now().earlier(busPatience)}
 	if err := taker.handle(t.Context(), settling{complete: func() error { return nil }}, message); err != nil {
 		t.Fatal(err)
 	}

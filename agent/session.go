@@ -61,7 +61,8 @@ type taker struct {
 
 	askedAt  moment  // when the broker was asked for the next message
 	seen     witness // the broker's clock and ours, before that
-	returned bool    // the last message was given back to the broker, to be asked for at once
+	// returned is the message that was given back last, and has not come again.
+	returned *azservicebus.ReceivedMessage
 }
 
 // take opens the inbox and takes commands from it until it is lost or has been idle too long.
@@ -80,7 +81,7 @@ func (t *taker) take(ctx context.Context) error {
 	if t.agent.wrapInbox != nil {
 		in = t.agent.wrapInbox(in)
 	}
-	t.seen, t.returned = witness{in.lockedUntil(nil), opened}, false
+	t.seen, t.returned = witness{in.lockedUntil(nil), opened}, nil
 	defer func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 		defer cancel()
@@ -184,11 +185,11 @@ func (t *taker) keep(ctx context.Context, in inbox) error {
 // it out once more only if its time to live is not over. So it does not matter where it waited: in this process, in a socket,
 // or on the network. An error means that the link is of no more use.
 func (t *taker) handle(ctx context.Context, in inbox, m *azservicebus.ReceivedMessage) error {
-	if !t.returned && t.askedAt.age() >= promptly {
+	returned := t.again(m)
+	if !returned && t.askedAt.age() >= promptly {
 		return t.giveBack(ctx, in, m)
 	}
-	returned := t.returned
-	t.returned = false
+	t.returned = nil
 	t.agent.counters.busCommands.Add(1)
 	e, _ := encodingOf(text(m.ContentType))
 	cmd, undecodable := decodeCommand(e, m.Body)
@@ -215,6 +216,18 @@ func (t *taker) handle(ctx context.Context, in inbox, m *azservicebus.ReceivedMe
 	return nil
 }
 
+// again reports whether the message is the one that was given back. It is not given back twice: where it comes slowly once more, the
+// way from the broker is slow, and the time counts since it was asked for.
+func (t *taker) again(m *azservicebus.ReceivedMessage) bool {
+	number := func(m *azservicebus.ReceivedMessage) int64 {
+		if m.SequenceNumber == nil {
+			return 0
+		}
+		return *m.SequenceNumber
+	}
+	return t.returned != nil && number(t.returned) == number(m) && t.returned.MessageID == m.MessageID
+}
+
 // giveBack returns a message to the broker, which drops it if its time to live is over, and delivers it again if not.
 func (t *taker) giveBack(ctx context.Context, in inbox, m *azservicebus.ReceivedMessage) error {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
@@ -222,7 +235,7 @@ func (t *taker) giveBack(ctx context.Context, in inbox, m *azservicebus.Received
 	if err := in.AbandonMessage(ctx, m, nil); err != nil {
 		return fmt.Errorf("bus: a command that may have waited could not be given back, so it is not started: %w", err)
 	}
-	t.returned = true
+	t.returned = m
 	return nil
 }
 

@@ -103,7 +103,7 @@ async function commands() {
     try {
       session = await client.acceptSession("agent-commands", "agents", name, { maxAutoLockRenewalDurationInMs: 0, abortSignal: stopping.signal });
       log("commands are taken");
-      const link = { session, seen: { at: opened, until: session.sessionLockedUntilUtc }, returned: false };
+      const link = { session, seen: { at: opened, until: session.sessionLockedUntilUtc }, returned: undefined };
       for (let renewedAt = performance.now(); !stopping.signal.aborted;) {
         const wait = Math.max(1, renewEvery - (performance.now() - renewedAt));
         const askedAt = moment(); // a call that ends without a message takes its question back
@@ -139,15 +139,16 @@ async function renew(link) {
 // giveBack has the broker decide: it delivers the message again only if its time to live is not over.
 async function giveBack(link, message) {
   await link.session.abandonMessage(message);
-  link.returned = true;
+  link.returned = message.sequenceNumber?.toString(); // once only: the next one may be another
 }
 
 // take decides on a command and settles it; only then is it started, beside the receiving of the next. A command counts as arrived
 // when it was asked for, since wherever it waited it was not yet on its way then.
 async function take(link, message, receivedAt) {
-  const { session, returned } = link;
+  const { session } = link;
+  const returned = link.returned !== undefined && link.returned === message.sequenceNumber?.toString();
   if (!returned && since(receivedAt) >= promptly) return giveBack(link, message);
-  link.returned = false;
+  link.returned = undefined;
   const command = readable(message);
   if (!command) {
     await session.deadLetterMessage(message, { deadLetterReason: "InvalidCommand", deadLetterErrorDescription: "the body is not a Command in JSON" });
