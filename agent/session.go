@@ -59,8 +59,8 @@ type taker struct {
 	once      sync.Once
 	answering sync.WaitGroup
 
-	askedAt  moment  // when the broker was asked for the next message
-	seen     witness // the broker's clock and ours, before that
+	askedAt moment  // when the broker was asked for the next message
+	seen    witness // the broker's clock and ours, before that
 	// returned is the message that was given back last, and has not come again.
 	returned *azservicebus.ReceivedMessage
 }
