@@ -46,6 +46,7 @@ var metrics = map[string][]string{
 	"commandcenter_ingress_takes_agents":                 {},
 	"commandcenter_registry_agents":                      {"state"},
 	"commandcenter_registry_agents_receiver_suspect":     {},
+	"commandcenter_registry_astray_agents":               {},
 	"commandcenter_registry_control_servers":             {"state"},
 	"commandcenter_registry_control_server_agents":       {"control_server"},
 	"commandcenter_registry_evictions_frozen":            {},

@@ -124,7 +124,7 @@ func newWork(cfg Config, upstreams *upstreams, overBus *opened, receivers *aside
 		operations:   &rpc.Operations{Registry: registry, Verdicts: verdicts, Executor: executor, Stopping: stopping},
 		agents:       &rpc.Agents{Registry: registry, Verifier: verifier, Policy: policy, Logger: cfg.Logger},
 		servers:      &rpc.Servers{Registry: registry, Availability: availability, Verdicts: verdicts, Logger: cfg.Logger},
-		availability: &rpc.Availability{Service: availability, Logger: cfg.Logger, Stopping: stopping},
+		availability: &rpc.Availability{Service: availability, Registry: registry, Logger: cfg.Logger, Stopping: stopping},
 		cloud:        &rpc.Cloud{Registry: registry, Logger: cfg.Logger},
 	}, nil
 }

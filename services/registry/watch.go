@@ -63,4 +63,10 @@ func (c *counts) look(ctx context.Context) {
 		return
 	}
 	c.metrics.SuspectReceivers.Set(float64(suspects))
+	astray, _, err := c.store.Astray(ctx)
+	if err != nil {
+		c.logger.Debug("agents that are astray could not be counted", "error", err)
+		return
+	}
+	c.metrics.Astray.Set(float64(astray))
 }

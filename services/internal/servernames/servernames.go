@@ -16,6 +16,7 @@ import (
 	"encoding/json"
 	"strings"
 	"sync/atomic"
+	"unicode/utf16"
 
 	"github.com/commandcenter/fleet/services/internal/spelling"
 	"github.com/commandcenter/fleet/services/internal/sqldb"
@@ -48,16 +49,22 @@ type Reader interface {
 }
 
 // Args are the parameters of a statement that reads the servers which may have a name: by the database's own collation, @name and @folded, or
-// by the table, @hash. The caller keeps those that spelling.Same takes for the name, and adds those of Unfolded.
+// by the table, @nameKey. The caller keeps those that spelling.Same takes for the name, and adds those of Unfolded.
 func Args(name string) []any {
 	folded := spelling.Key(name)
-	return []any{sqldb.Named("name", strings.TrimSpace(name)), sqldb.Named("folded", folded), sqldb.Named("hash", hash(folded))}
+	return []any{sqldb.Named("name", strings.TrimSpace(name)), sqldb.Named("folded", folded), sqldb.Named("nameKey", indexed(folded))}
 }
 
-// hash finds a folded name of any length in an index.
-func hash(folded string) string {
+// maxKey is the room for a name's key in the index, in UTF-16 code units; no agent's is longer.
+const maxKey = 512
+
+// indexed is a folded name as the index has it. A longer one than any agent's is cut, and told from others by its hash.
+func indexed(folded string) string {
+	if len(folded) <= maxKey || len(utf16.Encode([]rune(folded))) <= maxKey {
+		return folded
+	}
 	sum := sha256.Sum256([]byte(folded))
-	return hex.EncodeToString(sum[:])
+	return string([]rune(folded)[:maxKey/4]) + " " + hex.EncodeToString(sum[:])
 }
 
 type settled struct{}
@@ -149,8 +156,7 @@ func (n *Names) write(ctx context.Context, most int) error {
 func (n *Names) store(ctx context.Context, rows []row) error {
 	batch := make([][]any, len(rows))
 	for i, r := range rows {
-		folded := spelling.Key(r.name)
-		batch[i] = []any{r.key, r.name, folded, hash(folded)}
+		batch[i] = []any{r.key, r.name, indexed(spelling.Key(r.name))}
 	}
 	encoded, err := json.Marshal(batch)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/commandcenter/fleet/services/availability/internal/store"
 )
 
-// Servers are found by name as agents are, whatever the table's collation, and whoever wrote the row.
+// Servers are found by name as agents are, whatever the table's collation, and also of rows that another codebase wrote.
 func TestI13_ServersAreFoundByNamesAsAgentsAre(t *testing.T) {
 	for _, collation := range []string{"COLLATE NOCASE", ""} {
 		d := onSQLite(t, `CREATE TABLE TblServer (ServerKey INTEGER PRIMARY KEY AUTOINCREMENT, Name TEXT NOT NULL `+collation+`, Url TEXT, Type TEXT, Active INTEGER NOT NULL DEFAULT 1, Online INTEGER NOT NULL DEFAULT 0)`)

@@ -39,18 +39,18 @@ func (f facts) input(limits verdict.Limits) verdict.Input {
 	for i := range f.fleet.Servers {
 		one := &f.fleet.Servers[i]
 		in.Servers[i] = verdict.Server{
-			Key: one.Key, BenefitManager: true, Online: one.Online, Maintenance: f.maintenance[one.Key] != "", Agent: f.agent(one.Key), Before: one.Status,
+			Key: one.Key, BenefitManager: true, Online: one.Online, Maintenance: f.maintenance[one.Key] != "", Agent: f.agent(one), Before: one.Status,
 		}
 	}
 	return in
 }
 
-func (f facts) agent(server int64) verdict.Agent {
+func (f facts) agent(server *store.Server) verdict.Agent {
 	if f.agents == nil {
 		return verdict.Agent{}
 	}
-	found := f.agents.byServer[server]
-	if target, probed := found.target(server); probed {
+	found := f.agents.of(server)
+	if target, probed := found.target(server.Key); probed {
 		found.Probes = f.probes.Of(target)
 	}
 	return found.Agent
@@ -69,8 +69,8 @@ func (f facts) targets() []probe.Target {
 	}
 	var all []probe.Target
 	for i := range f.fleet.Servers {
-		key := f.fleet.Servers[i].Key
-		if target, probed := f.agents.byServer[key].target(key); probed {
+		server := &f.fleet.Servers[i]
+		if target, probed := f.agents.of(server).target(server.Key); probed {
 			all = append(all, target)
 		}
 	}

@@ -12,6 +12,7 @@ var reasons = map[verdict.Reason]string{
 	verdict.AgentRemoved:        "its agent was removed",
 	verdict.AgentRejected:       "its agent was rejected",
 	verdict.NeverAccepted:       "it never had an accepted agent",
+	verdict.AgentAstray:         "the agent of its name is linked to another row of TblServer, or the agent linked here has another name; relink the agent",
 	verdict.RegistryUnreachable: "the registry did not answer",
 }
 

@@ -54,9 +54,9 @@ func newWorld(t testing.TB, n int) *world {
 		t.Fatal(err)
 	}
 	for key := range int64(n) {
-		w.exec("INSERT INTO TblServer (Name, Url, Type, Active, Online) VALUES (?, '', 'BenefitManager', 1, 1)", "BM-"+time.Duration(key).String())
+		w.exec("INSERT INTO TblServer (Name, Url, Type, Active, Online) VALUES (?, '', 'BenefitManager', 1, 1)", nameOf(key))
 		w.registry.servers[key+1] = &registryv1.FleetServer{
-			ServerKey: key + 1, Agent: "BM", RegistrationState: registryv1.RegistrationState_REGISTRATION_STATE_ACCEPTED,
+			ServerKey: key + 1, Agent: nameOf(key), RegistrationState: registryv1.RegistrationState_REGISTRATION_STATE_ACCEPTED,
 		}
 	}
 	w.beat()
@@ -244,3 +244,6 @@ func (d *database) Record(ctx context.Context, sweep store.Sweep) (store.Recorde
 	}
 	return recorded, err
 }
+
+// nameOf is the name of the n-th server and of its agent.
+func nameOf(n int64) string { return "BM-" + time.Duration(n).String() }

@@ -83,7 +83,7 @@ func (m *model) probes(t *rapid.T) {
 		outcome := rapid.SampledFrom([]verdict.Outcome{verdict.Unfinished, verdict.Succeeded, verdict.Failed}).Draw(t, "probe")
 		copy(s.rounds[1:], s.rounds[:])
 		s.rounds[0] = outcome
-		round[probe.Target{ServerKey: s.key, Agent: "BM", BaseURL: "http://bm.example.test"}.Subject()] = verdict.Probe{Outcome: outcome}
+		round[probe.Target{ServerKey: s.key, Agent: nameOf(s.key - 1), BaseURL: "http://bm.example.test"}.Subject()] = verdict.Probe{Outcome: outcome}
 	}
 	term.rounds.Add(round)
 }

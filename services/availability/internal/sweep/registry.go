@@ -10,7 +10,9 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
+	"github.com/commandcenter/fleet/services/availability/internal/store"
 	"github.com/commandcenter/fleet/services/availability/internal/verdict"
+	"github.com/commandcenter/fleet/services/internal/spelling"
 )
 
 // FleetReader is what is called of the registry; registryv1.AgentRegistryClient is one.
@@ -70,6 +72,19 @@ func collect(stream grpc.ServerStreamingClient[registryv1.ReadFleetResponse], le
 	}
 }
 
+// of is a server's agent. A key may be another server's since the link was made: what an agent of another name says is nothing of this
+// server, and neither is that such a one was removed (I-18).
+func (a *agents) of(server *store.Server) agent {
+	found := a.byServer[server.Key]
+	if found.name == server.Name || found.name == "" || spelling.Same(found.name, server.Name) {
+		return found
+	}
+	if found.Registration == verdict.Removed {
+		return agent{}
+	}
+	return agent{name: found.name, Agent: verdict.Agent{Registration: verdict.Astray, Linked: true}}
+}
+
 func newAgents(head *registryv1.FleetHead) *agents {
 	read := &agents{readAt: instant(head.GetReadAt()), byServer: map[int64]agent{}}
 	for _, one := range head.GetPaths() {
@@ -96,6 +111,8 @@ func registration(server *registryv1.FleetServer) verdict.Registration {
 	switch {
 	case server.GetRemoved():
 		return verdict.Removed
+	case server.GetAstray():
+		return verdict.Astray
 	case server.GetRegistrationState() == registryv1.RegistrationState_REGISTRATION_STATE_ACCEPTED:
 		return verdict.Accepted
 	case server.GetRegistrationState() == registryv1.RegistrationState_REGISTRATION_STATE_REJECTED:

@@ -28,6 +28,7 @@ const (
 	Accepted
 	Rejected
 	Removed
+	Astray // the agent of the server's name is linked elsewhere, or the one linked here has another name
 )
 
 // Outcome is how one probe ended.
@@ -104,6 +105,7 @@ const (
 	AgentRemoved        Reason = "agent removed"
 	AgentRejected       Reason = "agent rejected"
 	NeverAccepted       Reason = "never accepted"
+	AgentAstray         Reason = "agent astray"
 	RegistryUnreachable Reason = "registry unreachable"
 	InMaintenance       Reason = "maintenance" // of a change only: it is no verdict
 )
@@ -124,6 +126,8 @@ func Judge(a Agent, now time.Time, maxAge time.Duration) Verdict {
 		return Verdict{Availability: Unavailable, Reason: AgentRemoved}
 	case a.Registration == Rejected && a.Linked:
 		return Verdict{Availability: Unavailable, Reason: AgentRejected}
+	case a.Registration == Astray:
+		return Verdict{Reason: AgentAstray}
 	case a.Registration != Accepted:
 		return Verdict{Reason: NeverAccepted}
 	case a.heard():

@@ -44,7 +44,11 @@ func (s *Agents) ListAgents(ctx context.Context, request *operatorv1.ListConfigA
 	if err != nil {
 		return nil, registryService.read(err, "")
 	}
-	return &operatorv1.ListConfigAgentsResponse{Agents: page.GetAgents(), NextPageToken: page.GetNextPageToken(), Total: page.GetTotal()}, nil
+	response := &operatorv1.ListConfigAgentsResponse{Agents: page.GetAgents(), NextPageToken: page.GetNextPageToken(), Total: page.GetTotal()}
+	if request.GetPageToken() == "" {
+		response.AstrayAgents, response.Banners = s.Registry.astray(ctx)
+	}
+	return response, nil
 }
 
 // GetAgent shows one agent.

@@ -39,8 +39,9 @@ func (NoAvailability) NewStream(context.Context, *grpc.StreamDesc, string, ...gr
 // Availability implements operator.v1.AvailabilityConfig.
 type Availability struct {
 	operatorv1.UnimplementedAvailabilityConfigServer
-	Service availabilityv1.AvailabilityClient
-	Logger  *slog.Logger
+	Service  availabilityv1.AvailabilityClient
+	Registry Registry // its Agents may be nil: then the overview says nothing of them
+	Logger   *slog.Logger
 	// Stopping is closed when the gateway begins to stop: watches end then.
 	Stopping <-chan struct{}
 }
@@ -53,7 +54,15 @@ func (s *Availability) act(does, server string) act {
 // GetOverview tells how the availability job goes.
 func (s *Availability) GetOverview(ctx context.Context, _ *operatorv1.GetAvailabilityOverviewRequest) (*availabilityv1.Overview, error) {
 	found, err := s.Service.GetOverview(ctx, &availabilityv1.GetOverviewRequest{})
-	return found.GetOverview(), availabilityService.read(err, "")
+	if err != nil {
+		return nil, availabilityService.read(err, "")
+	}
+	overview := found.GetOverview()
+	if overview != nil && s.Registry.Agents != nil {
+		_, banners := s.Registry.astray(ctx)
+		overview.Banners = append(overview.Banners, banners...)
+	}
+	return overview, nil
 }
 
 // ListAvailability lists servers with their verdicts.

@@ -45,6 +45,8 @@ func Policy() authn.Policy {
 		agents + "AddAgent":                operator,
 		agents + "AcceptAgent":             operator,
 		agents + "BatchAcceptAgents":       operator,
+		agents + "RelinkAgent":             operator,
+		agents + "BatchRelinkAgents":       operator,
 		agents + "RejectAgent":             operator,
 		agents + "UpdateAgent":             operator,
 		agents + "VerifyHttp":              operator,

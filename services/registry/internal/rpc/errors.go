@@ -35,6 +35,7 @@ func reason(err error) *fault.Error {
 		taken         *store.NameTakenError
 		linked        *store.LinkedError
 		newName       *store.NewNameError
+		notAstray     *store.NotAstrayError
 	)
 	switch {
 	case errors.As(err, &known):
@@ -55,6 +56,8 @@ func reason(err error) *fault.Error {
 		return fault.New(fault.NameMismatch, "%v; an agent is linked only to the server of its own name, and nothing was changed", mismatch).WithAgent(mismatch.Agent)
 	case errors.As(err, &taken):
 		return fault.New(fault.NameTaken, "%v; nothing was changed", taken)
+	case errors.As(err, &notAstray):
+		return fault.New(fault.AlreadyDecided, "%v; nothing was changed", notAstray).WithAgent(notAstray.Name)
 	case errors.As(err, &newName):
 		return fault.Invalid("/name", "%v; nothing was changed", newName.Rule)
 	case errors.As(err, &linked):
@@ -83,6 +86,9 @@ func reason(err error) *fault.Error {
 func stateReason(state *store.StateError) *fault.Error {
 	if state.Refusal == enrollment.InUse {
 		return fault.New(fault.InUse, "agent %q is accepted; reject it first, then remove it. Nothing was changed", state.Name).WithAgent(state.Name)
+	}
+	if state.Astray {
+		return fault.New(fault.AlreadyDecided, "agent %q is %s already, by %s, and its link does not lead to the server of its name: relink it. Nothing was changed", state.Name, state.State, state.By).WithAgent(state.Name)
 	}
 	return fault.New(fault.AlreadyDecided, "agent %q is %s already, by %s; nothing was changed", state.Name, state.State, state.By).WithAgent(state.Name)
 }

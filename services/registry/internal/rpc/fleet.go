@@ -64,7 +64,7 @@ func fleetServers(part []store.FleetServer) *registryv1.ReadFleetResponse {
 	servers := make([]*registryv1.FleetServer, 0, len(part))
 	for _, server := range part {
 		servers = append(servers, &registryv1.FleetServer{
-			ServerKey: server.Key, Agent: server.Agent, RegistrationState: registryv1.RegistrationState(server.State), Removed: server.Removed,
+			ServerKey: server.Key, Agent: server.Agent, RegistrationState: registryv1.RegistrationState(server.State), Removed: server.Removed, Astray: server.Astray,
 			LastBusHeartbeatAt: instant(server.LastBusAt), LastDirectHeartbeatAt: instant(server.LastDirectAt),
 			HttpBaseUrl: server.HTTPBaseURL, HttpVerified: server.HTTPVerified,
 		})

@@ -15,6 +15,8 @@ type Metrics struct {
 	Agents     *prometheus.GaugeVec
 	// SuspectReceivers counts agents whose receiver of commands over the bus seems dead.
 	SuspectReceivers prometheus.Gauge
+	// Astray counts agents whose linked row is gone or has another name.
+	Astray prometheus.Gauge
 }
 
 // NewMetrics registers them.
@@ -29,8 +31,11 @@ func NewMetrics(registerer prometheus.Registerer) *Metrics {
 		SuspectReceivers: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "commandcenter_registry_agents_receiver_suspect", Help: "Agents that did not answer their last two or more commands over Service Bus.",
 		}),
+		Astray: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "commandcenter_registry_astray_agents", Help: "Agents whose linked row of TblServer is gone or has another name.",
+		}),
 	}
-	registerer.MustRegister(m.Heartbeats, m.Agents, m.SuspectReceivers)
+	registerer.MustRegister(m.Heartbeats, m.Agents, m.SuspectReceivers, m.Astray)
 	return m
 }
 

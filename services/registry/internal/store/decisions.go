@@ -190,7 +190,7 @@ func (s *Store) change(ctx context.Context, name enrollment.Name, etag string, a
 
 func allow(agent Agent, verb enrollment.Verb) error {
 	if refusal := enrollment.Allow(agent.State, verb); refusal != enrollment.None {
-		return &StateError{Name: agent.Name, State: agent.State, Refusal: refusal, By: agent.DecidedBy}
+		return &StateError{Name: agent.Name, State: agent.State, Refusal: refusal, By: agent.DecidedBy, Astray: astray(agent)}
 	}
 	return nil
 }

@@ -60,6 +60,7 @@ type StateError struct {
 	State   enrollment.State
 	Refusal enrollment.Refusal
 	By      string
+	Astray  bool // its link does not lead to the server of its name
 }
 
 func (e *StateError) Error() string { return fmt.Sprintf("agent %q is %s", e.Name, e.State) }
@@ -76,6 +77,19 @@ type NameTakenError struct{ Kind, Name, Detail string }
 
 func (e *NameTakenError) Error() string {
 	return fmt.Sprintf("%s %q exists already%s", e.Kind, e.Name, e.Detail)
+}
+
+// NotAstrayError says that an agent is linked to the server of its name, or to none, so that there is nothing to relink.
+type NotAstrayError struct {
+	Name   string
+	Server *Server // nil: it is not linked
+}
+
+func (e *NotAstrayError) Error() string {
+	if e.Server == nil {
+		return fmt.Sprintf("agent %q is linked to no server; accepting it links it", e.Name)
+	}
+	return fmt.Sprintf("agent %q is linked to the server of its name already (ServerKey %d)", e.Name, e.Server.Key)
 }
 
 // LinkedError says that a server belongs to another agent.

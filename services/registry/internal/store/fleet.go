@@ -32,6 +32,7 @@ type FleetServer struct {
 	Agent                   string
 	State                   enrollment.State // zero when removed
 	Removed                 bool             // the link ended, and there is no other
+	Astray                  bool             // the agent of the server's name is linked to another row, or to one that is gone
 	LastBusAt, LastDirectAt time.Time
 	HTTPBaseURL             string
 	HTTPVerified            bool // it answered when it was last verified
@@ -45,6 +46,7 @@ const (
 	formerRow            // key: server whose link ended
 	skewRow              // key: path; first: alive; numbers: how far the broker's clock is ahead, and how far that may be wrong
 	seenRow              // first: the latest that was seen of the database's clock
+	astrayRow            // key: server whose name an agent has that is linked elsewhere; first number: its state
 )
 
 type fleetRow struct {
@@ -77,6 +79,7 @@ func number(value any) int64 {
 
 // Fleet reads the whole fleet. The statement is over when it returns, however long the caller then takes to send it on.
 func (s *Store) Fleet(ctx context.Context) (Fleet, error) {
+	s.names.Look(ctx) // each sweep asks, so that what another codebase writes is folded soon
 	fleet, seen, err := s.readFleet(ctx)
 	if err != nil || !seen.Unseen(fleet.ReadAt) {
 		return fleet, err
@@ -108,6 +111,8 @@ func (s *Store) readFleet(ctx context.Context) (Fleet, dbclock.State, error) {
 			proofs[row.key] = append(proofs[row.key], row.proof())
 		case skewRow:
 			skews[row.key] = append(skews[row.key], row)
+		case astrayRow:
+			fleet.Servers = append(fleet.Servers, FleetServer{Key: row.key, Agent: string(row.agent), State: enrollment.State(number(row.firstNumber)), Astray: true})
 		case agentRow, formerRow:
 			fleet.Bus.HeardAt, fleet.Direct.HeardAt = later(fleet.Bus.HeardAt, row.first.Time), later(fleet.Direct.HeardAt, row.second.Time)
 			if row.key != 0 {
@@ -156,11 +161,14 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
+// rank is what counts first of what is told of a server: its link, the agent that should be linked, the link that ended.
+func rank(s FleetServer) int64 { return 2*flagOf(s.Removed) + flagOf(s.Astray) }
+
 // eachOnce orders servers by key. Of a server that is linked and noted as removed the link counts: the release before left such notes
 // behind, and where a statement sees no snapshot, as on SQL Server, a link may move while it is read.
 func eachOnce(servers []FleetServer) []FleetServer {
 	slices.SortFunc(servers, func(a, b FleetServer) int {
-		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(flagOf(a.Removed), flagOf(b.Removed)))
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(rank(a), rank(b)))
 	})
 	return slices.CompactFunc(servers, func(a, b FleetServer) bool { return a.Key == b.Key })
 }

@@ -173,7 +173,12 @@ type ListConfigAgentsResponse struct {
 	// Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// How many there are on all pages together, as the list is now.
-	Total         int32 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
+	Total int32 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
+	// On the first page: agents whose server's row of TblServer is gone or has another name, in any state and whatever the filter. Set by the
+	// registry; -1 when it could not be counted.
+	AstrayAgents int64 `protobuf:"varint,4,opt,name=astray_agents,json=astrayAgents,proto3" json:"astray_agents,omitempty"`
+	// For people, on the first page: what is unusual about all agents; empty when nothing is.
+	Banners       []string `protobuf:"bytes,5,rep,name=banners,proto3" json:"banners,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -227,6 +232,20 @@ func (x *ListConfigAgentsResponse) GetTotal() int32 {
 		return x.Total
 	}
 	return 0
+}
+
+func (x *ListConfigAgentsResponse) GetAstrayAgents() int64 {
+	if x != nil {
+		return x.AstrayAgents
+	}
+	return 0
+}
+
+func (x *ListConfigAgentsResponse) GetBanners() []string {
+	if x != nil {
+		return x.Banners
+	}
+	return nil
 }
 
 // NewServer says how the server to be created looks; its name is the agent's.
@@ -632,6 +651,180 @@ func (x *BatchAcceptResult) GetDetail() string {
 	return ""
 }
 
+// RelinkAgentRequest relinks one agent.
+type RelinkAgentRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name in any case.
+	Agent string `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	// The agent's etag as the operator saw it.
+	Etag          string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RelinkAgentRequest) Reset() {
+	*x = RelinkAgentRequest{}
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RelinkAgentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RelinkAgentRequest) ProtoMessage() {}
+
+func (x *RelinkAgentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RelinkAgentRequest.ProtoReflect.Descriptor instead.
+func (*RelinkAgentRequest) Descriptor() ([]byte, []int) {
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *RelinkAgentRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *RelinkAgentRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+// BatchRelinkAgentsRequest relinks many agents. Exactly one of items and all is given.
+type BatchRelinkAgentsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Up to 1,000 agents. An item that is wrong is refused in its own result, and blocks no other.
+	Items []*BatchAcceptItem `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	// All agents whose server's row is gone or has another name, 1,000 a call.
+	All bool `protobuf:"varint,2,opt,name=all,proto3" json:"all,omitempty"`
+	// With all: next_page_token of the call before.
+	PageToken     string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BatchRelinkAgentsRequest) Reset() {
+	*x = BatchRelinkAgentsRequest{}
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BatchRelinkAgentsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BatchRelinkAgentsRequest) ProtoMessage() {}
+
+func (x *BatchRelinkAgentsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BatchRelinkAgentsRequest.ProtoReflect.Descriptor instead.
+func (*BatchRelinkAgentsRequest) Descriptor() ([]byte, []int) {
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *BatchRelinkAgentsRequest) GetItems() []*BatchAcceptItem {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *BatchRelinkAgentsRequest) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
+func (x *BatchRelinkAgentsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// BatchRelinkAgentsResponse answers per agent.
+type BatchRelinkAgentsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the request's order; with all: each agent that was astray. The agent is absent when it was refused.
+	Results []*BatchAcceptResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	// With all: for the next call; empty when no agent is left.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BatchRelinkAgentsResponse) Reset() {
+	*x = BatchRelinkAgentsResponse{}
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BatchRelinkAgentsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BatchRelinkAgentsResponse) ProtoMessage() {}
+
+func (x *BatchRelinkAgentsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BatchRelinkAgentsResponse.ProtoReflect.Descriptor instead.
+func (*BatchRelinkAgentsResponse) Descriptor() ([]byte, []int) {
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *BatchRelinkAgentsResponse) GetResults() []*BatchAcceptResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+func (x *BatchRelinkAgentsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
 // GetAgentRequest names one agent.
 type GetAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -643,7 +836,7 @@ type GetAgentRequest struct {
 
 func (x *GetAgentRequest) Reset() {
 	*x = GetAgentRequest{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[9]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -655,7 +848,7 @@ func (x *GetAgentRequest) String() string {
 func (*GetAgentRequest) ProtoMessage() {}
 
 func (x *GetAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[9]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -668,7 +861,7 @@ func (x *GetAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAgentRequest.ProtoReflect.Descriptor instead.
 func (*GetAgentRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{9}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetAgentRequest) GetAgent() string {
@@ -695,7 +888,7 @@ type UpdateAgentRequest struct {
 
 func (x *UpdateAgentRequest) Reset() {
 	*x = UpdateAgentRequest{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[10]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -707,7 +900,7 @@ func (x *UpdateAgentRequest) String() string {
 func (*UpdateAgentRequest) ProtoMessage() {}
 
 func (x *UpdateAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[10]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -720,7 +913,7 @@ func (x *UpdateAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateAgentRequest.ProtoReflect.Descriptor instead.
 func (*UpdateAgentRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{10}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *UpdateAgentRequest) GetAgent() string {
@@ -764,7 +957,7 @@ type RemoveAgentRequest struct {
 
 func (x *RemoveAgentRequest) Reset() {
 	*x = RemoveAgentRequest{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[11]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -776,7 +969,7 @@ func (x *RemoveAgentRequest) String() string {
 func (*RemoveAgentRequest) ProtoMessage() {}
 
 func (x *RemoveAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[11]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -789,7 +982,7 @@ func (x *RemoveAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveAgentRequest.ProtoReflect.Descriptor instead.
 func (*RemoveAgentRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{11}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RemoveAgentRequest) GetAgent() string {
@@ -815,7 +1008,7 @@ type RemoveAgentResponse struct {
 
 func (x *RemoveAgentResponse) Reset() {
 	*x = RemoveAgentResponse{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[12]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -827,7 +1020,7 @@ func (x *RemoveAgentResponse) String() string {
 func (*RemoveAgentResponse) ProtoMessage() {}
 
 func (x *RemoveAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[12]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -840,7 +1033,7 @@ func (x *RemoveAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveAgentResponse.ProtoReflect.Descriptor instead.
 func (*RemoveAgentResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{12}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{15}
 }
 
 // AcceptAgentRequest accepts one agent.
@@ -860,7 +1053,7 @@ type AcceptAgentRequest struct {
 
 func (x *AcceptAgentRequest) Reset() {
 	*x = AcceptAgentRequest{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[13]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -872,7 +1065,7 @@ func (x *AcceptAgentRequest) String() string {
 func (*AcceptAgentRequest) ProtoMessage() {}
 
 func (x *AcceptAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[13]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -885,7 +1078,7 @@ func (x *AcceptAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AcceptAgentRequest.ProtoReflect.Descriptor instead.
 func (*AcceptAgentRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{13}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AcceptAgentRequest) GetAgent() string {
@@ -929,7 +1122,7 @@ type RejectAgentRequest struct {
 
 func (x *RejectAgentRequest) Reset() {
 	*x = RejectAgentRequest{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[14]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -941,7 +1134,7 @@ func (x *RejectAgentRequest) String() string {
 func (*RejectAgentRequest) ProtoMessage() {}
 
 func (x *RejectAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[14]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -954,7 +1147,7 @@ func (x *RejectAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectAgentRequest.ProtoReflect.Descriptor instead.
 func (*RejectAgentRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{14}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RejectAgentRequest) GetAgent() string {
@@ -984,7 +1177,7 @@ type ResolveIdentityConflictRequest struct {
 
 func (x *ResolveIdentityConflictRequest) Reset() {
 	*x = ResolveIdentityConflictRequest{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[15]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -996,7 +1189,7 @@ func (x *ResolveIdentityConflictRequest) String() string {
 func (*ResolveIdentityConflictRequest) ProtoMessage() {}
 
 func (x *ResolveIdentityConflictRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[15]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1009,7 +1202,7 @@ func (x *ResolveIdentityConflictRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveIdentityConflictRequest.ProtoReflect.Descriptor instead.
 func (*ResolveIdentityConflictRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{15}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ResolveIdentityConflictRequest) GetAgent() string {
@@ -1039,7 +1232,7 @@ type ResetTokenRequest struct {
 
 func (x *ResetTokenRequest) Reset() {
 	*x = ResetTokenRequest{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[16]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1051,7 +1244,7 @@ func (x *ResetTokenRequest) String() string {
 func (*ResetTokenRequest) ProtoMessage() {}
 
 func (x *ResetTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[16]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1064,7 +1257,7 @@ func (x *ResetTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetTokenRequest.ProtoReflect.Descriptor instead.
 func (*ResetTokenRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{16}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ResetTokenRequest) GetAgent() string {
@@ -1092,7 +1285,7 @@ type VerifyHttpRequest struct {
 
 func (x *VerifyHttpRequest) Reset() {
 	*x = VerifyHttpRequest{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[17]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1104,7 +1297,7 @@ func (x *VerifyHttpRequest) String() string {
 func (*VerifyHttpRequest) ProtoMessage() {}
 
 func (x *VerifyHttpRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[17]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1117,7 +1310,7 @@ func (x *VerifyHttpRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyHttpRequest.ProtoReflect.Descriptor instead.
 func (*VerifyHttpRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{17}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *VerifyHttpRequest) GetAgent() string {
@@ -1144,7 +1337,7 @@ type VerifyHttpResponse struct {
 
 func (x *VerifyHttpResponse) Reset() {
 	*x = VerifyHttpResponse{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[18]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1156,7 +1349,7 @@ func (x *VerifyHttpResponse) String() string {
 func (*VerifyHttpResponse) ProtoMessage() {}
 
 func (x *VerifyHttpResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[18]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1169,7 +1362,7 @@ func (x *VerifyHttpResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyHttpResponse.ProtoReflect.Descriptor instead.
 func (*VerifyHttpResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{18}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *VerifyHttpResponse) GetHttpBaseUrl() string {
@@ -1211,7 +1404,7 @@ type ListUrlProposalsRequest struct {
 
 func (x *ListUrlProposalsRequest) Reset() {
 	*x = ListUrlProposalsRequest{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[19]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1223,7 +1416,7 @@ func (x *ListUrlProposalsRequest) String() string {
 func (*ListUrlProposalsRequest) ProtoMessage() {}
 
 func (x *ListUrlProposalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[19]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1236,7 +1429,7 @@ func (x *ListUrlProposalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUrlProposalsRequest.ProtoReflect.Descriptor instead.
 func (*ListUrlProposalsRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{19}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListUrlProposalsRequest) GetAgent() string {
@@ -1259,7 +1452,7 @@ type ListUrlProposalsResponse struct {
 
 func (x *ListUrlProposalsResponse) Reset() {
 	*x = ListUrlProposalsResponse{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[20]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1271,7 +1464,7 @@ func (x *ListUrlProposalsResponse) String() string {
 func (*ListUrlProposalsResponse) ProtoMessage() {}
 
 func (x *ListUrlProposalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[20]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1284,7 +1477,7 @@ func (x *ListUrlProposalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUrlProposalsResponse.ProtoReflect.Descriptor instead.
 func (*ListUrlProposalsResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{20}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListUrlProposalsResponse) GetProposals() []*v1.UrlProposal {
@@ -1322,7 +1515,7 @@ type ListServersRequest struct {
 
 func (x *ListServersRequest) Reset() {
 	*x = ListServersRequest{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[21]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1334,7 +1527,7 @@ func (x *ListServersRequest) String() string {
 func (*ListServersRequest) ProtoMessage() {}
 
 func (x *ListServersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[21]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1347,7 +1540,7 @@ func (x *ListServersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListServersRequest.ProtoReflect.Descriptor instead.
 func (*ListServersRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{21}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListServersRequest) GetType() string {
@@ -1407,7 +1600,7 @@ type ListServersResponse struct {
 
 func (x *ListServersResponse) Reset() {
 	*x = ListServersResponse{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[22]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1419,7 +1612,7 @@ func (x *ListServersResponse) String() string {
 func (*ListServersResponse) ProtoMessage() {}
 
 func (x *ListServersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[22]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1432,7 +1625,7 @@ func (x *ListServersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListServersResponse.ProtoReflect.Descriptor instead.
 func (*ListServersResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{22}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListServersResponse) GetServers() []*v1.Server {
@@ -1473,7 +1666,7 @@ type CreateServerRequest struct {
 
 func (x *CreateServerRequest) Reset() {
 	*x = CreateServerRequest{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[23]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1485,7 +1678,7 @@ func (x *CreateServerRequest) String() string {
 func (*CreateServerRequest) ProtoMessage() {}
 
 func (x *CreateServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[23]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1498,7 +1691,7 @@ func (x *CreateServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateServerRequest.ProtoReflect.Descriptor instead.
 func (*CreateServerRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{23}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CreateServerRequest) GetName() string {
@@ -1540,7 +1733,7 @@ type GetServerRequest struct {
 
 func (x *GetServerRequest) Reset() {
 	*x = GetServerRequest{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[24]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1552,7 +1745,7 @@ func (x *GetServerRequest) String() string {
 func (*GetServerRequest) ProtoMessage() {}
 
 func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[24]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1565,7 +1758,7 @@ func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerRequest.ProtoReflect.Descriptor instead.
 func (*GetServerRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{24}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetServerRequest) GetServer() string {
@@ -1586,7 +1779,7 @@ type GetServerByKeyRequest struct {
 
 func (x *GetServerByKeyRequest) Reset() {
 	*x = GetServerByKeyRequest{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[25]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1598,7 +1791,7 @@ func (x *GetServerByKeyRequest) String() string {
 func (*GetServerByKeyRequest) ProtoMessage() {}
 
 func (x *GetServerByKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[25]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1611,7 +1804,7 @@ func (x *GetServerByKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerByKeyRequest.ProtoReflect.Descriptor instead.
 func (*GetServerByKeyRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{25}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetServerByKeyRequest) GetKey() int64 {
@@ -1642,7 +1835,7 @@ type UpdateServerRequest struct {
 
 func (x *UpdateServerRequest) Reset() {
 	*x = UpdateServerRequest{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[26]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1654,7 +1847,7 @@ func (x *UpdateServerRequest) String() string {
 func (*UpdateServerRequest) ProtoMessage() {}
 
 func (x *UpdateServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[26]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1667,7 +1860,7 @@ func (x *UpdateServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateServerRequest.ProtoReflect.Descriptor instead.
 func (*UpdateServerRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{26}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *UpdateServerRequest) GetServer() string {
@@ -1733,7 +1926,7 @@ type UpdateServerByKeyRequest struct {
 
 func (x *UpdateServerByKeyRequest) Reset() {
 	*x = UpdateServerByKeyRequest{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[27]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1745,7 +1938,7 @@ func (x *UpdateServerByKeyRequest) String() string {
 func (*UpdateServerByKeyRequest) ProtoMessage() {}
 
 func (x *UpdateServerByKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[27]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1758,7 +1951,7 @@ func (x *UpdateServerByKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateServerByKeyRequest.ProtoReflect.Descriptor instead.
 func (*UpdateServerByKeyRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{27}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *UpdateServerByKeyRequest) GetKey() int64 {
@@ -1824,7 +2017,7 @@ type ListOfflineLogRequest struct {
 
 func (x *ListOfflineLogRequest) Reset() {
 	*x = ListOfflineLogRequest{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[28]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1836,7 +2029,7 @@ func (x *ListOfflineLogRequest) String() string {
 func (*ListOfflineLogRequest) ProtoMessage() {}
 
 func (x *ListOfflineLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[28]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1849,7 +2042,7 @@ func (x *ListOfflineLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOfflineLogRequest.ProtoReflect.Descriptor instead.
 func (*ListOfflineLogRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{28}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListOfflineLogRequest) GetServer() string {
@@ -1907,7 +2100,7 @@ type ListOfflineLogResponse struct {
 
 func (x *ListOfflineLogResponse) Reset() {
 	*x = ListOfflineLogResponse{}
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[29]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1919,7 +2112,7 @@ func (x *ListOfflineLogResponse) String() string {
 func (*ListOfflineLogResponse) ProtoMessage() {}
 
 func (x *ListOfflineLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[29]
+	mi := &file_commandcenter_operator_v1_config_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1932,7 +2125,7 @@ func (x *ListOfflineLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOfflineLogResponse.ProtoReflect.Descriptor instead.
 func (*ListOfflineLogResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{29}
+	return file_commandcenter_operator_v1_config_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListOfflineLogResponse) GetEntries() []*v11.OfflineLogEntry {
@@ -1972,11 +2165,13 @@ const file_commandcenter_operator_v1_config_proto_rawDesc = "" +
 	"\x0econtrol_server\x18\v \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\rcontrolServerB\f\n" +
 	"\n" +
 	"_transportB\t\n" +
-	"\a_linked\"\x92\x01\n" +
+	"\a_linked\"\xd1\x01\n" +
 	"\x18ListConfigAgentsResponse\x128\n" +
 	"\x06agents\x18\x01 \x03(\v2 .commandcenter.registry.v1.AgentR\x06agents\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x14\n" +
-	"\x05total\x18\x03 \x01(\x05R\x05total\"Q\n" +
+	"\x05total\x18\x03 \x01(\x05R\x05total\x12#\n" +
+	"\rastray_agents\x18\x04 \x01(\x03R\fastrayAgents\x12\x18\n" +
+	"\abanners\x18\x05 \x03(\tR\abanners\"Q\n" +
 	"\tNewServer\x12\x1c\n" +
 	"\x03url\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x10R\x03url\x12\x1b\n" +
@@ -2003,7 +2198,19 @@ const file_commandcenter_operator_v1_config_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x126\n" +
 	"\x05agent\x18\x02 \x01(\v2 .commandcenter.registry.v1.AgentR\x05agent\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06detail\x18\x04 \x01(\tR\x06detail\"3\n" +
+	"\x06detail\x18\x04 \x01(\tR\x06detail\"T\n" +
+	"\x12RelinkAgentRequest\x12 \n" +
+	"\x05agent\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x05agent\x12\x1c\n" +
+	"\x04etag\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x04etag\"\xa2\x01\n" +
+	"\x18BatchRelinkAgentsRequest\x12K\n" +
+	"\x05items\x18\x01 \x03(\v2*.commandcenter.operator.v1.BatchAcceptItemB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\x05items\x12\x10\n" +
+	"\x03all\x18\x02 \x01(\bR\x03all\x12'\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\"\x8b\x01\n" +
+	"\x19BatchRelinkAgentsResponse\x12F\n" +
+	"\aresults\x18\x01 \x03(\v2,.commandcenter.operator.v1.BatchAcceptResultR\aresults\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"3\n" +
 	"\x0fGetAgentRequest\x12 \n" +
 	"\x05agent\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x05agent\"\xd7\x01\n" +
@@ -2123,12 +2330,14 @@ const file_commandcenter_operator_v1_config_proto_rawDesc = "" +
 	"\border_by\x18\x06 \x01(\tB\a\xbaH\x04r\x02\x18@R\aorderBy\"\x8a\x01\n" +
 	"\x16ListOfflineLogResponse\x12H\n" +
 	"\aentries\x18\x01 \x03(\v2..commandcenter.availability.v1.OfflineLogEntryR\aentries\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xa0\x10\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\x9e\x13\n" +
 	"\vAgentConfig\x12\x91\x01\n" +
 	"\n" +
 	"ListAgents\x122.commandcenter.operator.v1.ListConfigAgentsRequest\x1a3.commandcenter.operator.v1.ListConfigAgentsResponse\"\x1a\x82\xd3\xe4\x93\x02\x14\x12\x12/api/config/agents\x12\x7f\n" +
 	"\bAddAgent\x12*.commandcenter.operator.v1.AddAgentRequest\x1a(.commandcenter.operator.v1.AcceptedAgent\"\x1d\x82\xd3\xe4\x93\x02\x17:\x01*\"\x12/api/config/agents\x12\xc4\x01\n" +
-	"\x11BatchAcceptAgents\x123.commandcenter.operator.v1.BatchAcceptAgentsRequest\x1a4.commandcenter.operator.v1.BatchAcceptAgentsResponse\"D\x82\xd3\xe4\x93\x02>:\x01*Z\x1e:\x01*\"\x19/api/config/agents-accept\"\x19/api/config/agents:accept\x12|\n" +
+	"\x11BatchAcceptAgents\x123.commandcenter.operator.v1.BatchAcceptAgentsRequest\x1a4.commandcenter.operator.v1.BatchAcceptAgentsResponse\"D\x82\xd3\xe4\x93\x02>:\x01*Z\x1e:\x01*\"\x19/api/config/agents-accept\"\x19/api/config/agents:accept\x12\xb4\x01\n" +
+	"\vRelinkAgent\x12-.commandcenter.operator.v1.RelinkAgentRequest\x1a .commandcenter.registry.v1.Agent\"T\x82\xd3\xe4\x93\x02N:\x01*Z&:\x01*\"!/api/config/agents/{agent}/relink\"!/api/config/agents/{agent}:relink\x12\xc4\x01\n" +
+	"\x11BatchRelinkAgents\x123.commandcenter.operator.v1.BatchRelinkAgentsRequest\x1a4.commandcenter.operator.v1.BatchRelinkAgentsResponse\"D\x82\xd3\xe4\x93\x02>:\x01*Z\x1e:\x01*\"\x19/api/config/agents-relink\"\x19/api/config/agents:relink\x12|\n" +
 	"\bGetAgent\x12*.commandcenter.operator.v1.GetAgentRequest\x1a .commandcenter.registry.v1.Agent\"\"\x82\xd3\xe4\x93\x02\x1c\x12\x1a/api/config/agents/{agent}\x12\x85\x01\n" +
 	"\vUpdateAgent\x12-.commandcenter.operator.v1.UpdateAgentRequest\x1a .commandcenter.registry.v1.Agent\"%\x82\xd3\xe4\x93\x02\x1f:\x01*2\x1a/api/config/agents/{agent}\x12\x90\x01\n" +
 	"\vRemoveAgent\x12-.commandcenter.operator.v1.RemoveAgentRequest\x1a..commandcenter.operator.v1.RemoveAgentResponse\"\"\x82\xd3\xe4\x93\x02\x1c*\x1a/api/config/agents/{agent}\x12\xbc\x01\n" +
@@ -2162,7 +2371,7 @@ func file_commandcenter_operator_v1_config_proto_rawDescGZIP() []byte {
 	return file_commandcenter_operator_v1_config_proto_rawDescData
 }
 
-var file_commandcenter_operator_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_commandcenter_operator_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_commandcenter_operator_v1_config_proto_goTypes = []any{
 	(*ListConfigAgentsRequest)(nil),        // 0: commandcenter.operator.v1.ListConfigAgentsRequest
 	(*ListConfigAgentsResponse)(nil),       // 1: commandcenter.operator.v1.ListConfigAgentsResponse
@@ -2173,97 +2382,106 @@ var file_commandcenter_operator_v1_config_proto_goTypes = []any{
 	(*BatchAcceptItem)(nil),                // 6: commandcenter.operator.v1.BatchAcceptItem
 	(*BatchAcceptAgentsResponse)(nil),      // 7: commandcenter.operator.v1.BatchAcceptAgentsResponse
 	(*BatchAcceptResult)(nil),              // 8: commandcenter.operator.v1.BatchAcceptResult
-	(*GetAgentRequest)(nil),                // 9: commandcenter.operator.v1.GetAgentRequest
-	(*UpdateAgentRequest)(nil),             // 10: commandcenter.operator.v1.UpdateAgentRequest
-	(*RemoveAgentRequest)(nil),             // 11: commandcenter.operator.v1.RemoveAgentRequest
-	(*RemoveAgentResponse)(nil),            // 12: commandcenter.operator.v1.RemoveAgentResponse
-	(*AcceptAgentRequest)(nil),             // 13: commandcenter.operator.v1.AcceptAgentRequest
-	(*RejectAgentRequest)(nil),             // 14: commandcenter.operator.v1.RejectAgentRequest
-	(*ResolveIdentityConflictRequest)(nil), // 15: commandcenter.operator.v1.ResolveIdentityConflictRequest
-	(*ResetTokenRequest)(nil),              // 16: commandcenter.operator.v1.ResetTokenRequest
-	(*VerifyHttpRequest)(nil),              // 17: commandcenter.operator.v1.VerifyHttpRequest
-	(*VerifyHttpResponse)(nil),             // 18: commandcenter.operator.v1.VerifyHttpResponse
-	(*ListUrlProposalsRequest)(nil),        // 19: commandcenter.operator.v1.ListUrlProposalsRequest
-	(*ListUrlProposalsResponse)(nil),       // 20: commandcenter.operator.v1.ListUrlProposalsResponse
-	(*ListServersRequest)(nil),             // 21: commandcenter.operator.v1.ListServersRequest
-	(*ListServersResponse)(nil),            // 22: commandcenter.operator.v1.ListServersResponse
-	(*CreateServerRequest)(nil),            // 23: commandcenter.operator.v1.CreateServerRequest
-	(*GetServerRequest)(nil),               // 24: commandcenter.operator.v1.GetServerRequest
-	(*GetServerByKeyRequest)(nil),          // 25: commandcenter.operator.v1.GetServerByKeyRequest
-	(*UpdateServerRequest)(nil),            // 26: commandcenter.operator.v1.UpdateServerRequest
-	(*UpdateServerByKeyRequest)(nil),       // 27: commandcenter.operator.v1.UpdateServerByKeyRequest
-	(*ListOfflineLogRequest)(nil),          // 28: commandcenter.operator.v1.ListOfflineLogRequest
-	(*ListOfflineLogResponse)(nil),         // 29: commandcenter.operator.v1.ListOfflineLogResponse
-	(v1.RegistrationState)(0),              // 30: commandcenter.registry.v1.RegistrationState
-	(v1.Transport)(0),                      // 31: commandcenter.registry.v1.Transport
-	(*durationpb.Duration)(nil),            // 32: google.protobuf.Duration
-	(*v1.Agent)(nil),                       // 33: commandcenter.registry.v1.Agent
-	(*v1.HttpVerification)(nil),            // 34: commandcenter.registry.v1.HttpVerification
-	(*v1.UrlProposal)(nil),                 // 35: commandcenter.registry.v1.UrlProposal
-	(*v1.Server)(nil),                      // 36: commandcenter.registry.v1.Server
-	(*timestamppb.Timestamp)(nil),          // 37: google.protobuf.Timestamp
-	(*v11.OfflineLogEntry)(nil),            // 38: commandcenter.availability.v1.OfflineLogEntry
+	(*RelinkAgentRequest)(nil),             // 9: commandcenter.operator.v1.RelinkAgentRequest
+	(*BatchRelinkAgentsRequest)(nil),       // 10: commandcenter.operator.v1.BatchRelinkAgentsRequest
+	(*BatchRelinkAgentsResponse)(nil),      // 11: commandcenter.operator.v1.BatchRelinkAgentsResponse
+	(*GetAgentRequest)(nil),                // 12: commandcenter.operator.v1.GetAgentRequest
+	(*UpdateAgentRequest)(nil),             // 13: commandcenter.operator.v1.UpdateAgentRequest
+	(*RemoveAgentRequest)(nil),             // 14: commandcenter.operator.v1.RemoveAgentRequest
+	(*RemoveAgentResponse)(nil),            // 15: commandcenter.operator.v1.RemoveAgentResponse
+	(*AcceptAgentRequest)(nil),             // 16: commandcenter.operator.v1.AcceptAgentRequest
+	(*RejectAgentRequest)(nil),             // 17: commandcenter.operator.v1.RejectAgentRequest
+	(*ResolveIdentityConflictRequest)(nil), // 18: commandcenter.operator.v1.ResolveIdentityConflictRequest
+	(*ResetTokenRequest)(nil),              // 19: commandcenter.operator.v1.ResetTokenRequest
+	(*VerifyHttpRequest)(nil),              // 20: commandcenter.operator.v1.VerifyHttpRequest
+	(*VerifyHttpResponse)(nil),             // 21: commandcenter.operator.v1.VerifyHttpResponse
+	(*ListUrlProposalsRequest)(nil),        // 22: commandcenter.operator.v1.ListUrlProposalsRequest
+	(*ListUrlProposalsResponse)(nil),       // 23: commandcenter.operator.v1.ListUrlProposalsResponse
+	(*ListServersRequest)(nil),             // 24: commandcenter.operator.v1.ListServersRequest
+	(*ListServersResponse)(nil),            // 25: commandcenter.operator.v1.ListServersResponse
+	(*CreateServerRequest)(nil),            // 26: commandcenter.operator.v1.CreateServerRequest
+	(*GetServerRequest)(nil),               // 27: commandcenter.operator.v1.GetServerRequest
+	(*GetServerByKeyRequest)(nil),          // 28: commandcenter.operator.v1.GetServerByKeyRequest
+	(*UpdateServerRequest)(nil),            // 29: commandcenter.operator.v1.UpdateServerRequest
+	(*UpdateServerByKeyRequest)(nil),       // 30: commandcenter.operator.v1.UpdateServerByKeyRequest
+	(*ListOfflineLogRequest)(nil),          // 31: commandcenter.operator.v1.ListOfflineLogRequest
+	(*ListOfflineLogResponse)(nil),         // 32: commandcenter.operator.v1.ListOfflineLogResponse
+	(v1.RegistrationState)(0),              // 33: commandcenter.registry.v1.RegistrationState
+	(v1.Transport)(0),                      // 34: commandcenter.registry.v1.Transport
+	(*durationpb.Duration)(nil),            // 35: google.protobuf.Duration
+	(*v1.Agent)(nil),                       // 36: commandcenter.registry.v1.Agent
+	(*v1.HttpVerification)(nil),            // 37: commandcenter.registry.v1.HttpVerification
+	(*v1.UrlProposal)(nil),                 // 38: commandcenter.registry.v1.UrlProposal
+	(*v1.Server)(nil),                      // 39: commandcenter.registry.v1.Server
+	(*timestamppb.Timestamp)(nil),          // 40: google.protobuf.Timestamp
+	(*v11.OfflineLogEntry)(nil),            // 41: commandcenter.availability.v1.OfflineLogEntry
 }
 var file_commandcenter_operator_v1_config_proto_depIdxs = []int32{
-	30, // 0: commandcenter.operator.v1.ListConfigAgentsRequest.states:type_name -> commandcenter.registry.v1.RegistrationState
-	31, // 1: commandcenter.operator.v1.ListConfigAgentsRequest.transport:type_name -> commandcenter.registry.v1.Transport
-	32, // 2: commandcenter.operator.v1.ListConfigAgentsRequest.unseen_for:type_name -> google.protobuf.Duration
-	33, // 3: commandcenter.operator.v1.ListConfigAgentsResponse.agents:type_name -> commandcenter.registry.v1.Agent
+	33, // 0: commandcenter.operator.v1.ListConfigAgentsRequest.states:type_name -> commandcenter.registry.v1.RegistrationState
+	34, // 1: commandcenter.operator.v1.ListConfigAgentsRequest.transport:type_name -> commandcenter.registry.v1.Transport
+	35, // 2: commandcenter.operator.v1.ListConfigAgentsRequest.unseen_for:type_name -> google.protobuf.Duration
+	36, // 3: commandcenter.operator.v1.ListConfigAgentsResponse.agents:type_name -> commandcenter.registry.v1.Agent
 	2,  // 4: commandcenter.operator.v1.AddAgentRequest.create_server:type_name -> commandcenter.operator.v1.NewServer
-	33, // 5: commandcenter.operator.v1.AcceptedAgent.agent:type_name -> commandcenter.registry.v1.Agent
+	36, // 5: commandcenter.operator.v1.AcceptedAgent.agent:type_name -> commandcenter.registry.v1.Agent
 	6,  // 6: commandcenter.operator.v1.BatchAcceptAgentsRequest.items:type_name -> commandcenter.operator.v1.BatchAcceptItem
 	8,  // 7: commandcenter.operator.v1.BatchAcceptAgentsResponse.results:type_name -> commandcenter.operator.v1.BatchAcceptResult
-	33, // 8: commandcenter.operator.v1.BatchAcceptResult.agent:type_name -> commandcenter.registry.v1.Agent
-	2,  // 9: commandcenter.operator.v1.AcceptAgentRequest.create_server:type_name -> commandcenter.operator.v1.NewServer
-	34, // 10: commandcenter.operator.v1.VerifyHttpResponse.http_verification:type_name -> commandcenter.registry.v1.HttpVerification
-	35, // 11: commandcenter.operator.v1.ListUrlProposalsResponse.proposals:type_name -> commandcenter.registry.v1.UrlProposal
-	36, // 12: commandcenter.operator.v1.ListServersResponse.servers:type_name -> commandcenter.registry.v1.Server
-	37, // 13: commandcenter.operator.v1.ListOfflineLogRequest.start_at:type_name -> google.protobuf.Timestamp
-	37, // 14: commandcenter.operator.v1.ListOfflineLogRequest.end_at:type_name -> google.protobuf.Timestamp
-	38, // 15: commandcenter.operator.v1.ListOfflineLogResponse.entries:type_name -> commandcenter.availability.v1.OfflineLogEntry
-	0,  // 16: commandcenter.operator.v1.AgentConfig.ListAgents:input_type -> commandcenter.operator.v1.ListConfigAgentsRequest
-	3,  // 17: commandcenter.operator.v1.AgentConfig.AddAgent:input_type -> commandcenter.operator.v1.AddAgentRequest
-	5,  // 18: commandcenter.operator.v1.AgentConfig.BatchAcceptAgents:input_type -> commandcenter.operator.v1.BatchAcceptAgentsRequest
-	9,  // 19: commandcenter.operator.v1.AgentConfig.GetAgent:input_type -> commandcenter.operator.v1.GetAgentRequest
-	10, // 20: commandcenter.operator.v1.AgentConfig.UpdateAgent:input_type -> commandcenter.operator.v1.UpdateAgentRequest
-	11, // 21: commandcenter.operator.v1.AgentConfig.RemoveAgent:input_type -> commandcenter.operator.v1.RemoveAgentRequest
-	13, // 22: commandcenter.operator.v1.AgentConfig.AcceptAgent:input_type -> commandcenter.operator.v1.AcceptAgentRequest
-	14, // 23: commandcenter.operator.v1.AgentConfig.RejectAgent:input_type -> commandcenter.operator.v1.RejectAgentRequest
-	15, // 24: commandcenter.operator.v1.AgentConfig.ResolveIdentityConflict:input_type -> commandcenter.operator.v1.ResolveIdentityConflictRequest
-	16, // 25: commandcenter.operator.v1.AgentConfig.ResetToken:input_type -> commandcenter.operator.v1.ResetTokenRequest
-	17, // 26: commandcenter.operator.v1.AgentConfig.VerifyHttp:input_type -> commandcenter.operator.v1.VerifyHttpRequest
-	19, // 27: commandcenter.operator.v1.AgentConfig.ListUrlProposals:input_type -> commandcenter.operator.v1.ListUrlProposalsRequest
-	21, // 28: commandcenter.operator.v1.ServerConfig.ListServers:input_type -> commandcenter.operator.v1.ListServersRequest
-	23, // 29: commandcenter.operator.v1.ServerConfig.CreateServer:input_type -> commandcenter.operator.v1.CreateServerRequest
-	24, // 30: commandcenter.operator.v1.ServerConfig.GetServer:input_type -> commandcenter.operator.v1.GetServerRequest
-	26, // 31: commandcenter.operator.v1.ServerConfig.UpdateServer:input_type -> commandcenter.operator.v1.UpdateServerRequest
-	25, // 32: commandcenter.operator.v1.ServerConfig.GetServerByKey:input_type -> commandcenter.operator.v1.GetServerByKeyRequest
-	27, // 33: commandcenter.operator.v1.ServerConfig.UpdateServerByKey:input_type -> commandcenter.operator.v1.UpdateServerByKeyRequest
-	28, // 34: commandcenter.operator.v1.ServerConfig.ListOfflineLog:input_type -> commandcenter.operator.v1.ListOfflineLogRequest
-	1,  // 35: commandcenter.operator.v1.AgentConfig.ListAgents:output_type -> commandcenter.operator.v1.ListConfigAgentsResponse
-	4,  // 36: commandcenter.operator.v1.AgentConfig.AddAgent:output_type -> commandcenter.operator.v1.AcceptedAgent
-	7,  // 37: commandcenter.operator.v1.AgentConfig.BatchAcceptAgents:output_type -> commandcenter.operator.v1.BatchAcceptAgentsResponse
-	33, // 38: commandcenter.operator.v1.AgentConfig.GetAgent:output_type -> commandcenter.registry.v1.Agent
-	33, // 39: commandcenter.operator.v1.AgentConfig.UpdateAgent:output_type -> commandcenter.registry.v1.Agent
-	12, // 40: commandcenter.operator.v1.AgentConfig.RemoveAgent:output_type -> commandcenter.operator.v1.RemoveAgentResponse
-	4,  // 41: commandcenter.operator.v1.AgentConfig.AcceptAgent:output_type -> commandcenter.operator.v1.AcceptedAgent
-	33, // 42: commandcenter.operator.v1.AgentConfig.RejectAgent:output_type -> commandcenter.registry.v1.Agent
-	33, // 43: commandcenter.operator.v1.AgentConfig.ResolveIdentityConflict:output_type -> commandcenter.registry.v1.Agent
-	33, // 44: commandcenter.operator.v1.AgentConfig.ResetToken:output_type -> commandcenter.registry.v1.Agent
-	18, // 45: commandcenter.operator.v1.AgentConfig.VerifyHttp:output_type -> commandcenter.operator.v1.VerifyHttpResponse
-	20, // 46: commandcenter.operator.v1.AgentConfig.ListUrlProposals:output_type -> commandcenter.operator.v1.ListUrlProposalsResponse
-	22, // 47: commandcenter.operator.v1.ServerConfig.ListServers:output_type -> commandcenter.operator.v1.ListServersResponse
-	36, // 48: commandcenter.operator.v1.ServerConfig.CreateServer:output_type -> commandcenter.registry.v1.Server
-	36, // 49: commandcenter.operator.v1.ServerConfig.GetServer:output_type -> commandcenter.registry.v1.Server
-	36, // 50: commandcenter.operator.v1.ServerConfig.UpdateServer:output_type -> commandcenter.registry.v1.Server
-	36, // 51: commandcenter.operator.v1.ServerConfig.GetServerByKey:output_type -> commandcenter.registry.v1.Server
-	36, // 52: commandcenter.operator.v1.ServerConfig.UpdateServerByKey:output_type -> commandcenter.registry.v1.Server
-	29, // 53: commandcenter.operator.v1.ServerConfig.ListOfflineLog:output_type -> commandcenter.operator.v1.ListOfflineLogResponse
-	35, // [35:54] is the sub-list for method output_type
-	16, // [16:35] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	36, // 8: commandcenter.operator.v1.BatchAcceptResult.agent:type_name -> commandcenter.registry.v1.Agent
+	6,  // 9: commandcenter.operator.v1.BatchRelinkAgentsRequest.items:type_name -> commandcenter.operator.v1.BatchAcceptItem
+	8,  // 10: commandcenter.operator.v1.BatchRelinkAgentsResponse.results:type_name -> commandcenter.operator.v1.BatchAcceptResult
+	2,  // 11: commandcenter.operator.v1.AcceptAgentRequest.create_server:type_name -> commandcenter.operator.v1.NewServer
+	37, // 12: commandcenter.operator.v1.VerifyHttpResponse.http_verification:type_name -> commandcenter.registry.v1.HttpVerification
+	38, // 13: commandcenter.operator.v1.ListUrlProposalsResponse.proposals:type_name -> commandcenter.registry.v1.UrlProposal
+	39, // 14: commandcenter.operator.v1.ListServersResponse.servers:type_name -> commandcenter.registry.v1.Server
+	40, // 15: commandcenter.operator.v1.ListOfflineLogRequest.start_at:type_name -> google.protobuf.Timestamp
+	40, // 16: commandcenter.operator.v1.ListOfflineLogRequest.end_at:type_name -> google.protobuf.Timestamp
+	41, // 17: commandcenter.operator.v1.ListOfflineLogResponse.entries:type_name -> commandcenter.availability.v1.OfflineLogEntry
+	0,  // 18: commandcenter.operator.v1.AgentConfig.ListAgents:input_type -> commandcenter.operator.v1.ListConfigAgentsRequest
+	3,  // 19: commandcenter.operator.v1.AgentConfig.AddAgent:input_type -> commandcenter.operator.v1.AddAgentRequest
+	5,  // 20: commandcenter.operator.v1.AgentConfig.BatchAcceptAgents:input_type -> commandcenter.operator.v1.BatchAcceptAgentsRequest
+	9,  // 21: commandcenter.operator.v1.AgentConfig.RelinkAgent:input_type -> commandcenter.operator.v1.RelinkAgentRequest
+	10, // 22: commandcenter.operator.v1.AgentConfig.BatchRelinkAgents:input_type -> commandcenter.operator.v1.BatchRelinkAgentsRequest
+	12, // 23: commandcenter.operator.v1.AgentConfig.GetAgent:input_type -> commandcenter.operator.v1.GetAgentRequest
+	13, // 24: commandcenter.operator.v1.AgentConfig.UpdateAgent:input_type -> commandcenter.operator.v1.UpdateAgentRequest
+	14, // 25: commandcenter.operator.v1.AgentConfig.RemoveAgent:input_type -> commandcenter.operator.v1.RemoveAgentRequest
+	16, // 26: commandcenter.operator.v1.AgentConfig.AcceptAgent:input_type -> commandcenter.operator.v1.AcceptAgentRequest
+	17, // 27: commandcenter.operator.v1.AgentConfig.RejectAgent:input_type -> commandcenter.operator.v1.RejectAgentRequest
+	18, // 28: commandcenter.operator.v1.AgentConfig.ResolveIdentityConflict:input_type -> commandcenter.operator.v1.ResolveIdentityConflictRequest
+	19, // 29: commandcenter.operator.v1.AgentConfig.ResetToken:input_type -> commandcenter.operator.v1.ResetTokenRequest
+	20, // 30: commandcenter.operator.v1.AgentConfig.VerifyHttp:input_type -> commandcenter.operator.v1.VerifyHttpRequest
+	22, // 31: commandcenter.operator.v1.AgentConfig.ListUrlProposals:input_type -> commandcenter.operator.v1.ListUrlProposalsRequest
+	24, // 32: commandcenter.operator.v1.ServerConfig.ListServers:input_type -> commandcenter.operator.v1.ListServersRequest
+	26, // 33: commandcenter.operator.v1.ServerConfig.CreateServer:input_type -> commandcenter.operator.v1.CreateServerRequest
+	27, // 34: commandcenter.operator.v1.ServerConfig.GetServer:input_type -> commandcenter.operator.v1.GetServerRequest
+	29, // 35: commandcenter.operator.v1.ServerConfig.UpdateServer:input_type -> commandcenter.operator.v1.UpdateServerRequest
+	28, // 36: commandcenter.operator.v1.ServerConfig.GetServerByKey:input_type -> commandcenter.operator.v1.GetServerByKeyRequest
+	30, // 37: commandcenter.operator.v1.ServerConfig.UpdateServerByKey:input_type -> commandcenter.operator.v1.UpdateServerByKeyRequest
+	31, // 38: commandcenter.operator.v1.ServerConfig.ListOfflineLog:input_type -> commandcenter.operator.v1.ListOfflineLogRequest
+	1,  // 39: commandcenter.operator.v1.AgentConfig.ListAgents:output_type -> commandcenter.operator.v1.ListConfigAgentsResponse
+	4,  // 40: commandcenter.operator.v1.AgentConfig.AddAgent:output_type -> commandcenter.operator.v1.AcceptedAgent
+	7,  // 41: commandcenter.operator.v1.AgentConfig.BatchAcceptAgents:output_type -> commandcenter.operator.v1.BatchAcceptAgentsResponse
+	36, // 42: commandcenter.operator.v1.AgentConfig.RelinkAgent:output_type -> commandcenter.registry.v1.Agent
+	11, // 43: commandcenter.operator.v1.AgentConfig.BatchRelinkAgents:output_type -> commandcenter.operator.v1.BatchRelinkAgentsResponse
+	36, // 44: commandcenter.operator.v1.AgentConfig.GetAgent:output_type -> commandcenter.registry.v1.Agent
+	36, // 45: commandcenter.operator.v1.AgentConfig.UpdateAgent:output_type -> commandcenter.registry.v1.Agent
+	15, // 46: commandcenter.operator.v1.AgentConfig.RemoveAgent:output_type -> commandcenter.operator.v1.RemoveAgentResponse
+	4,  // 47: commandcenter.operator.v1.AgentConfig.AcceptAgent:output_type -> commandcenter.operator.v1.AcceptedAgent
+	36, // 48: commandcenter.operator.v1.AgentConfig.RejectAgent:output_type -> commandcenter.registry.v1.Agent
+	36, // 49: commandcenter.operator.v1.AgentConfig.ResolveIdentityConflict:output_type -> commandcenter.registry.v1.Agent
+	36, // 50: commandcenter.operator.v1.AgentConfig.ResetToken:output_type -> commandcenter.registry.v1.Agent
+	21, // 51: commandcenter.operator.v1.AgentConfig.VerifyHttp:output_type -> commandcenter.operator.v1.VerifyHttpResponse
+	23, // 52: commandcenter.operator.v1.AgentConfig.ListUrlProposals:output_type -> commandcenter.operator.v1.ListUrlProposalsResponse
+	25, // 53: commandcenter.operator.v1.ServerConfig.ListServers:output_type -> commandcenter.operator.v1.ListServersResponse
+	39, // 54: commandcenter.operator.v1.ServerConfig.CreateServer:output_type -> commandcenter.registry.v1.Server
+	39, // 55: commandcenter.operator.v1.ServerConfig.GetServer:output_type -> commandcenter.registry.v1.Server
+	39, // 56: commandcenter.operator.v1.ServerConfig.UpdateServer:output_type -> commandcenter.registry.v1.Server
+	39, // 57: commandcenter.operator.v1.ServerConfig.GetServerByKey:output_type -> commandcenter.registry.v1.Server
+	39, // 58: commandcenter.operator.v1.ServerConfig.UpdateServerByKey:output_type -> commandcenter.registry.v1.Server
+	32, // 59: commandcenter.operator.v1.ServerConfig.ListOfflineLog:output_type -> commandcenter.operator.v1.ListOfflineLogResponse
+	39, // [39:60] is the sub-list for method output_type
+	18, // [18:39] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_operator_v1_config_proto_init() }
@@ -2273,18 +2491,18 @@ func file_commandcenter_operator_v1_config_proto_init() {
 	}
 	file_commandcenter_operator_v1_config_proto_msgTypes[0].OneofWrappers = []any{}
 	file_commandcenter_operator_v1_config_proto_msgTypes[2].OneofWrappers = []any{}
-	file_commandcenter_operator_v1_config_proto_msgTypes[10].OneofWrappers = []any{}
-	file_commandcenter_operator_v1_config_proto_msgTypes[21].OneofWrappers = []any{}
-	file_commandcenter_operator_v1_config_proto_msgTypes[23].OneofWrappers = []any{}
+	file_commandcenter_operator_v1_config_proto_msgTypes[13].OneofWrappers = []any{}
+	file_commandcenter_operator_v1_config_proto_msgTypes[24].OneofWrappers = []any{}
 	file_commandcenter_operator_v1_config_proto_msgTypes[26].OneofWrappers = []any{}
-	file_commandcenter_operator_v1_config_proto_msgTypes[27].OneofWrappers = []any{}
+	file_commandcenter_operator_v1_config_proto_msgTypes[29].OneofWrappers = []any{}
+	file_commandcenter_operator_v1_config_proto_msgTypes[30].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandcenter_operator_v1_config_proto_rawDesc), len(file_commandcenter_operator_v1_config_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   30,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -23,6 +23,8 @@ const (
 	AgentConfig_ListAgents_FullMethodName              = "/commandcenter.operator.v1.AgentConfig/ListAgents"
 	AgentConfig_AddAgent_FullMethodName                = "/commandcenter.operator.v1.AgentConfig/AddAgent"
 	AgentConfig_BatchAcceptAgents_FullMethodName       = "/commandcenter.operator.v1.AgentConfig/BatchAcceptAgents"
+	AgentConfig_RelinkAgent_FullMethodName             = "/commandcenter.operator.v1.AgentConfig/RelinkAgent"
+	AgentConfig_BatchRelinkAgents_FullMethodName       = "/commandcenter.operator.v1.AgentConfig/BatchRelinkAgents"
 	AgentConfig_GetAgent_FullMethodName                = "/commandcenter.operator.v1.AgentConfig/GetAgent"
 	AgentConfig_UpdateAgent_FullMethodName             = "/commandcenter.operator.v1.AgentConfig/UpdateAgent"
 	AgentConfig_RemoveAgent_FullMethodName             = "/commandcenter.operator.v1.AgentConfig/RemoveAgent"
@@ -46,6 +48,10 @@ type AgentConfigClient interface {
 	AddAgent(ctx context.Context, in *AddAgentRequest, opts ...grpc.CallOption) (*AcceptedAgent, error)
 	// BatchAcceptAgents accepts many agents whose servers exist by name.
 	BatchAcceptAgents(ctx context.Context, in *BatchAcceptAgentsRequest, opts ...grpc.CallOption) (*BatchAcceptAgentsResponse, error)
+	// RelinkAgent links an agent whose server's row is gone, or has another name, to the server of its name. Its registration state stays.
+	RelinkAgent(ctx context.Context, in *RelinkAgentRequest, opts ...grpc.CallOption) (*v1.Agent, error)
+	// BatchRelinkAgents relinks many agents, or all whose server's row is gone or has another name.
+	BatchRelinkAgents(ctx context.Context, in *BatchRelinkAgentsRequest, opts ...grpc.CallOption) (*BatchRelinkAgentsResponse, error)
 	// GetAgent shows one agent.
 	GetAgent(ctx context.Context, in *GetAgentRequest, opts ...grpc.CallOption) (*v1.Agent, error)
 	// UpdateAgent changes the base URL or the Service Bus flag.
@@ -98,6 +104,26 @@ func (c *agentConfigClient) BatchAcceptAgents(ctx context.Context, in *BatchAcce
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(BatchAcceptAgentsResponse)
 	err := c.cc.Invoke(ctx, AgentConfig_BatchAcceptAgents_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *agentConfigClient) RelinkAgent(ctx context.Context, in *RelinkAgentRequest, opts ...grpc.CallOption) (*v1.Agent, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(v1.Agent)
+	err := c.cc.Invoke(ctx, AgentConfig_RelinkAgent_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *agentConfigClient) BatchRelinkAgents(ctx context.Context, in *BatchRelinkAgentsRequest, opts ...grpc.CallOption) (*BatchRelinkAgentsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(BatchRelinkAgentsResponse)
+	err := c.cc.Invoke(ctx, AgentConfig_BatchRelinkAgents_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -206,6 +232,10 @@ type AgentConfigServer interface {
 	AddAgent(context.Context, *AddAgentRequest) (*AcceptedAgent, error)
 	// BatchAcceptAgents accepts many agents whose servers exist by name.
 	BatchAcceptAgents(context.Context, *BatchAcceptAgentsRequest) (*BatchAcceptAgentsResponse, error)
+	// RelinkAgent links an agent whose server's row is gone, or has another name, to the server of its name. Its registration state stays.
+	RelinkAgent(context.Context, *RelinkAgentRequest) (*v1.Agent, error)
+	// BatchRelinkAgents relinks many agents, or all whose server's row is gone or has another name.
+	BatchRelinkAgents(context.Context, *BatchRelinkAgentsRequest) (*BatchRelinkAgentsResponse, error)
 	// GetAgent shows one agent.
 	GetAgent(context.Context, *GetAgentRequest) (*v1.Agent, error)
 	// UpdateAgent changes the base URL or the Service Bus flag.
@@ -242,6 +272,12 @@ func (UnimplementedAgentConfigServer) AddAgent(context.Context, *AddAgentRequest
 }
 func (UnimplementedAgentConfigServer) BatchAcceptAgents(context.Context, *BatchAcceptAgentsRequest) (*BatchAcceptAgentsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method BatchAcceptAgents not implemented")
+}
+func (UnimplementedAgentConfigServer) RelinkAgent(context.Context, *RelinkAgentRequest) (*v1.Agent, error) {
+	return nil, status.Error(codes.Unimplemented, "method RelinkAgent not implemented")
+}
+func (UnimplementedAgentConfigServer) BatchRelinkAgents(context.Context, *BatchRelinkAgentsRequest) (*BatchRelinkAgentsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method BatchRelinkAgents not implemented")
 }
 func (UnimplementedAgentConfigServer) GetAgent(context.Context, *GetAgentRequest) (*v1.Agent, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetAgent not implemented")
@@ -341,6 +377,42 @@ func _AgentConfig_BatchAcceptAgents_Handler(srv interface{}, ctx context.Context
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(AgentConfigServer).BatchAcceptAgents(ctx, req.(*BatchAcceptAgentsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AgentConfig_RelinkAgent_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RelinkAgentRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AgentConfigServer).RelinkAgent(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AgentConfig_RelinkAgent_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AgentConfigServer).RelinkAgent(ctx, req.(*RelinkAgentRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AgentConfig_BatchRelinkAgents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(BatchRelinkAgentsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AgentConfigServer).BatchRelinkAgents(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AgentConfig_BatchRelinkAgents_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AgentConfigServer).BatchRelinkAgents(ctx, req.(*BatchRelinkAgentsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -525,6 +597,14 @@ var AgentConfig_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "BatchAcceptAgents",
 			Handler:    _AgentConfig_BatchAcceptAgents_Handler,
+		},
+		{
+			MethodName: "RelinkAgent",
+			Handler:    _AgentConfig_RelinkAgent_Handler,
+		},
+		{
+			MethodName: "BatchRelinkAgents",
+			Handler:    _AgentConfig_BatchRelinkAgents_Handler,
 		},
 		{
 			MethodName: "GetAgent",

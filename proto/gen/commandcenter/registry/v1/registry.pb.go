@@ -1488,6 +1488,336 @@ func (x *BatchAcceptResult) GetDetail() string {
 	return ""
 }
 
+// RelinkAgentRequest relinks one agent.
+type RelinkAgentRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name in any case.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The agent's etag as the operator saw it.
+	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Principal who decides.
+	Actor         string `protobuf:"bytes,3,opt,name=actor,proto3" json:"actor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RelinkAgentRequest) Reset() {
+	*x = RelinkAgentRequest{}
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RelinkAgentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RelinkAgentRequest) ProtoMessage() {}
+
+func (x *RelinkAgentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RelinkAgentRequest.ProtoReflect.Descriptor instead.
+func (*RelinkAgentRequest) Descriptor() ([]byte, []int) {
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *RelinkAgentRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RelinkAgentRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *RelinkAgentRequest) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+// RelinkAgentResponse is the agent as relinked.
+type RelinkAgentResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The agent.
+	Agent         *Agent `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RelinkAgentResponse) Reset() {
+	*x = RelinkAgentResponse{}
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RelinkAgentResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RelinkAgentResponse) ProtoMessage() {}
+
+func (x *RelinkAgentResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RelinkAgentResponse.ProtoReflect.Descriptor instead.
+func (*RelinkAgentResponse) Descriptor() ([]byte, []int) {
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *RelinkAgentResponse) GetAgent() *Agent {
+	if x != nil {
+		return x.Agent
+	}
+	return nil
+}
+
+// BatchRelinkAgentsRequest relinks many. Exactly one of items and all is given.
+type BatchRelinkAgentsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Up to 1,000 agents.
+	Items []*BatchAcceptItem `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	// All agents that are astray, 1,000 a call.
+	All bool `protobuf:"varint,2,opt,name=all,proto3" json:"all,omitempty"`
+	// With all: next_page_token of the call before.
+	PageToken string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// Principal who decides.
+	Actor         string `protobuf:"bytes,4,opt,name=actor,proto3" json:"actor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BatchRelinkAgentsRequest) Reset() {
+	*x = BatchRelinkAgentsRequest{}
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BatchRelinkAgentsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BatchRelinkAgentsRequest) ProtoMessage() {}
+
+func (x *BatchRelinkAgentsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BatchRelinkAgentsRequest.ProtoReflect.Descriptor instead.
+func (*BatchRelinkAgentsRequest) Descriptor() ([]byte, []int) {
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *BatchRelinkAgentsRequest) GetItems() []*BatchAcceptItem {
+	if x != nil {
+		return x.Items
+	}
+	return nil
+}
+
+func (x *BatchRelinkAgentsRequest) GetAll() bool {
+	if x != nil {
+		return x.All
+	}
+	return false
+}
+
+func (x *BatchRelinkAgentsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *BatchRelinkAgentsRequest) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+// BatchRelinkAgentsResponse answers per agent.
+type BatchRelinkAgentsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the request's order; with all: each agent that was astray.
+	Results []*BatchAcceptResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	// With all: for the next call; empty when no agent is left.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BatchRelinkAgentsResponse) Reset() {
+	*x = BatchRelinkAgentsResponse{}
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BatchRelinkAgentsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BatchRelinkAgentsResponse) ProtoMessage() {}
+
+func (x *BatchRelinkAgentsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BatchRelinkAgentsResponse.ProtoReflect.Descriptor instead.
+func (*BatchRelinkAgentsResponse) Descriptor() ([]byte, []int) {
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *BatchRelinkAgentsResponse) GetResults() []*BatchAcceptResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+func (x *BatchRelinkAgentsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+// CountAstrayAgentsRequest is empty.
+type CountAstrayAgentsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountAstrayAgentsRequest) Reset() {
+	*x = CountAstrayAgentsRequest{}
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountAstrayAgentsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountAstrayAgentsRequest) ProtoMessage() {}
+
+func (x *CountAstrayAgentsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountAstrayAgentsRequest.ProtoReflect.Descriptor instead.
+func (*CountAstrayAgentsRequest) Descriptor() ([]byte, []int) {
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{24}
+}
+
+// CountAstrayAgentsResponse counts agents whose link does not lead to the server of their name.
+type CountAstrayAgentsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Agents whose linked row is gone from TblServer, or has another name.
+	Agents int64 `protobuf:"varint,1,opt,name=agents,proto3" json:"agents,omitempty"`
+	// How many of them can be relinked: TblServer has a row of their name.
+	Relinkable    int64 `protobuf:"varint,2,opt,name=relinkable,proto3" json:"relinkable,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountAstrayAgentsResponse) Reset() {
+	*x = CountAstrayAgentsResponse{}
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountAstrayAgentsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountAstrayAgentsResponse) ProtoMessage() {}
+
+func (x *CountAstrayAgentsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountAstrayAgentsResponse.ProtoReflect.Descriptor instead.
+func (*CountAstrayAgentsResponse) Descriptor() ([]byte, []int) {
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *CountAstrayAgentsResponse) GetAgents() int64 {
+	if x != nil {
+		return x.Agents
+	}
+	return 0
+}
+
+func (x *CountAstrayAgentsResponse) GetRelinkable() int64 {
+	if x != nil {
+		return x.Relinkable
+	}
+	return 0
+}
+
 // RejectAgentRequest rejects one agent.
 type RejectAgentRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1503,7 +1833,7 @@ type RejectAgentRequest struct {
 
 func (x *RejectAgentRequest) Reset() {
 	*x = RejectAgentRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[20]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1515,7 +1845,7 @@ func (x *RejectAgentRequest) String() string {
 func (*RejectAgentRequest) ProtoMessage() {}
 
 func (x *RejectAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[20]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1528,7 +1858,7 @@ func (x *RejectAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectAgentRequest.ProtoReflect.Descriptor instead.
 func (*RejectAgentRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{20}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RejectAgentRequest) GetName() string {
@@ -1563,7 +1893,7 @@ type RejectAgentResponse struct {
 
 func (x *RejectAgentResponse) Reset() {
 	*x = RejectAgentResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[21]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1575,7 +1905,7 @@ func (x *RejectAgentResponse) String() string {
 func (*RejectAgentResponse) ProtoMessage() {}
 
 func (x *RejectAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[21]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1588,7 +1918,7 @@ func (x *RejectAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectAgentResponse.ProtoReflect.Descriptor instead.
 func (*RejectAgentResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{21}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RejectAgentResponse) GetAgent() *Agent {
@@ -1617,7 +1947,7 @@ type UpdateAgentRequest struct {
 
 func (x *UpdateAgentRequest) Reset() {
 	*x = UpdateAgentRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[22]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1629,7 +1959,7 @@ func (x *UpdateAgentRequest) String() string {
 func (*UpdateAgentRequest) ProtoMessage() {}
 
 func (x *UpdateAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[22]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1642,7 +1972,7 @@ func (x *UpdateAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateAgentRequest.ProtoReflect.Descriptor instead.
 func (*UpdateAgentRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{22}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *UpdateAgentRequest) GetName() string {
@@ -1691,7 +2021,7 @@ type UpdateAgentResponse struct {
 
 func (x *UpdateAgentResponse) Reset() {
 	*x = UpdateAgentResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[23]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1703,7 +2033,7 @@ func (x *UpdateAgentResponse) String() string {
 func (*UpdateAgentResponse) ProtoMessage() {}
 
 func (x *UpdateAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[23]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1716,7 +2046,7 @@ func (x *UpdateAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateAgentResponse.ProtoReflect.Descriptor instead.
 func (*UpdateAgentResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{23}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *UpdateAgentResponse) GetAgent() *Agent {
@@ -1741,7 +2071,7 @@ type RemoveAgentRequest struct {
 
 func (x *RemoveAgentRequest) Reset() {
 	*x = RemoveAgentRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[24]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1753,7 +2083,7 @@ func (x *RemoveAgentRequest) String() string {
 func (*RemoveAgentRequest) ProtoMessage() {}
 
 func (x *RemoveAgentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[24]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1766,7 +2096,7 @@ func (x *RemoveAgentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveAgentRequest.ProtoReflect.Descriptor instead.
 func (*RemoveAgentRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{24}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RemoveAgentRequest) GetName() string {
@@ -1799,7 +2129,7 @@ type RemoveAgentResponse struct {
 
 func (x *RemoveAgentResponse) Reset() {
 	*x = RemoveAgentResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[25]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1811,7 +2141,7 @@ func (x *RemoveAgentResponse) String() string {
 func (*RemoveAgentResponse) ProtoMessage() {}
 
 func (x *RemoveAgentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[25]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1824,7 +2154,7 @@ func (x *RemoveAgentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveAgentResponse.ProtoReflect.Descriptor instead.
 func (*RemoveAgentResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{25}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{31}
 }
 
 // ResolveIdentityConflictRequest clears the conflict mark of one agent.
@@ -1842,7 +2172,7 @@ type ResolveIdentityConflictRequest struct {
 
 func (x *ResolveIdentityConflictRequest) Reset() {
 	*x = ResolveIdentityConflictRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[26]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1854,7 +2184,7 @@ func (x *ResolveIdentityConflictRequest) String() string {
 func (*ResolveIdentityConflictRequest) ProtoMessage() {}
 
 func (x *ResolveIdentityConflictRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[26]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1867,7 +2197,7 @@ func (x *ResolveIdentityConflictRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveIdentityConflictRequest.ProtoReflect.Descriptor instead.
 func (*ResolveIdentityConflictRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{26}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ResolveIdentityConflictRequest) GetName() string {
@@ -1902,7 +2232,7 @@ type ResolveIdentityConflictResponse struct {
 
 func (x *ResolveIdentityConflictResponse) Reset() {
 	*x = ResolveIdentityConflictResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[27]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1914,7 +2244,7 @@ func (x *ResolveIdentityConflictResponse) String() string {
 func (*ResolveIdentityConflictResponse) ProtoMessage() {}
 
 func (x *ResolveIdentityConflictResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[27]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1927,7 +2257,7 @@ func (x *ResolveIdentityConflictResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveIdentityConflictResponse.ProtoReflect.Descriptor instead.
 func (*ResolveIdentityConflictResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{27}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ResolveIdentityConflictResponse) GetAgent() *Agent {
@@ -1957,7 +2287,7 @@ type RecordHttpVerificationRequest struct {
 
 func (x *RecordHttpVerificationRequest) Reset() {
 	*x = RecordHttpVerificationRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[28]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1969,7 +2299,7 @@ func (x *RecordHttpVerificationRequest) String() string {
 func (*RecordHttpVerificationRequest) ProtoMessage() {}
 
 func (x *RecordHttpVerificationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[28]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1982,7 +2312,7 @@ func (x *RecordHttpVerificationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordHttpVerificationRequest.ProtoReflect.Descriptor instead.
 func (*RecordHttpVerificationRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{28}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RecordHttpVerificationRequest) GetName() string {
@@ -2033,7 +2363,7 @@ type RecordHttpVerificationResponse struct {
 
 func (x *RecordHttpVerificationResponse) Reset() {
 	*x = RecordHttpVerificationResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[29]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2045,7 +2375,7 @@ func (x *RecordHttpVerificationResponse) String() string {
 func (*RecordHttpVerificationResponse) ProtoMessage() {}
 
 func (x *RecordHttpVerificationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[29]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2058,7 +2388,7 @@ func (x *RecordHttpVerificationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordHttpVerificationResponse.ProtoReflect.Descriptor instead.
 func (*RecordHttpVerificationResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{29}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RecordHttpVerificationResponse) GetRecorded() bool {
@@ -2090,7 +2420,7 @@ type ReportCommandAnswerRequest struct {
 
 func (x *ReportCommandAnswerRequest) Reset() {
 	*x = ReportCommandAnswerRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[30]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2102,7 +2432,7 @@ func (x *ReportCommandAnswerRequest) String() string {
 func (*ReportCommandAnswerRequest) ProtoMessage() {}
 
 func (x *ReportCommandAnswerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[30]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2115,7 +2445,7 @@ func (x *ReportCommandAnswerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportCommandAnswerRequest.ProtoReflect.Descriptor instead.
 func (*ReportCommandAnswerRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{30}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReportCommandAnswerRequest) GetName() string {
@@ -2148,7 +2478,7 @@ type ReportCommandAnswerResponse struct {
 
 func (x *ReportCommandAnswerResponse) Reset() {
 	*x = ReportCommandAnswerResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[31]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2160,7 +2490,7 @@ func (x *ReportCommandAnswerResponse) String() string {
 func (*ReportCommandAnswerResponse) ProtoMessage() {}
 
 func (x *ReportCommandAnswerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[31]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2173,7 +2503,7 @@ func (x *ReportCommandAnswerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportCommandAnswerResponse.ProtoReflect.Descriptor instead.
 func (*ReportCommandAnswerResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{31}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{37}
 }
 
 // ClaimHttpVerificationsRequest asks for work.
@@ -2191,7 +2521,7 @@ type ClaimHttpVerificationsRequest struct {
 
 func (x *ClaimHttpVerificationsRequest) Reset() {
 	*x = ClaimHttpVerificationsRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[32]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2203,7 +2533,7 @@ func (x *ClaimHttpVerificationsRequest) String() string {
 func (*ClaimHttpVerificationsRequest) ProtoMessage() {}
 
 func (x *ClaimHttpVerificationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[32]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2216,7 +2546,7 @@ func (x *ClaimHttpVerificationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimHttpVerificationsRequest.ProtoReflect.Descriptor instead.
 func (*ClaimHttpVerificationsRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{32}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ClaimHttpVerificationsRequest) GetRepeatInterval() *durationpb.Duration {
@@ -2251,7 +2581,7 @@ type ClaimHttpVerificationsResponse struct {
 
 func (x *ClaimHttpVerificationsResponse) Reset() {
 	*x = ClaimHttpVerificationsResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[33]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2263,7 +2593,7 @@ func (x *ClaimHttpVerificationsResponse) String() string {
 func (*ClaimHttpVerificationsResponse) ProtoMessage() {}
 
 func (x *ClaimHttpVerificationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[33]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2276,7 +2606,7 @@ func (x *ClaimHttpVerificationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimHttpVerificationsResponse.ProtoReflect.Descriptor instead.
 func (*ClaimHttpVerificationsResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{33}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ClaimHttpVerificationsResponse) GetAgents() []*Agent {
@@ -2297,7 +2627,7 @@ type ListUrlProposalsRequest struct {
 
 func (x *ListUrlProposalsRequest) Reset() {
 	*x = ListUrlProposalsRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[34]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2309,7 +2639,7 @@ func (x *ListUrlProposalsRequest) String() string {
 func (*ListUrlProposalsRequest) ProtoMessage() {}
 
 func (x *ListUrlProposalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[34]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2322,7 +2652,7 @@ func (x *ListUrlProposalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUrlProposalsRequest.ProtoReflect.Descriptor instead.
 func (*ListUrlProposalsRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{34}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListUrlProposalsRequest) GetName() string {
@@ -2345,7 +2675,7 @@ type ListUrlProposalsResponse struct {
 
 func (x *ListUrlProposalsResponse) Reset() {
 	*x = ListUrlProposalsResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[35]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2357,7 +2687,7 @@ func (x *ListUrlProposalsResponse) String() string {
 func (*ListUrlProposalsResponse) ProtoMessage() {}
 
 func (x *ListUrlProposalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[35]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2370,7 +2700,7 @@ func (x *ListUrlProposalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUrlProposalsResponse.ProtoReflect.Descriptor instead.
 func (*ListUrlProposalsResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{35}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListUrlProposalsResponse) GetProposals() []*UrlProposal {
@@ -2408,7 +2738,7 @@ type ListServersRequest struct {
 
 func (x *ListServersRequest) Reset() {
 	*x = ListServersRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[36]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2420,7 +2750,7 @@ func (x *ListServersRequest) String() string {
 func (*ListServersRequest) ProtoMessage() {}
 
 func (x *ListServersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[36]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2433,7 +2763,7 @@ func (x *ListServersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListServersRequest.ProtoReflect.Descriptor instead.
 func (*ListServersRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{36}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListServersRequest) GetType() string {
@@ -2493,7 +2823,7 @@ type ListServersResponse struct {
 
 func (x *ListServersResponse) Reset() {
 	*x = ListServersResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[37]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2505,7 +2835,7 @@ func (x *ListServersResponse) String() string {
 func (*ListServersResponse) ProtoMessage() {}
 
 func (x *ListServersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[37]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2518,7 +2848,7 @@ func (x *ListServersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListServersResponse.ProtoReflect.Descriptor instead.
 func (*ListServersResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{37}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListServersResponse) GetServers() []*Server {
@@ -2555,7 +2885,7 @@ type GetServerRequest struct {
 
 func (x *GetServerRequest) Reset() {
 	*x = GetServerRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[38]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2567,7 +2897,7 @@ func (x *GetServerRequest) String() string {
 func (*GetServerRequest) ProtoMessage() {}
 
 func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[38]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2580,7 +2910,7 @@ func (x *GetServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerRequest.ProtoReflect.Descriptor instead.
 func (*GetServerRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{38}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *GetServerRequest) GetName() string {
@@ -2608,7 +2938,7 @@ type GetServerResponse struct {
 
 func (x *GetServerResponse) Reset() {
 	*x = GetServerResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[39]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2620,7 +2950,7 @@ func (x *GetServerResponse) String() string {
 func (*GetServerResponse) ProtoMessage() {}
 
 func (x *GetServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[39]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2633,7 +2963,7 @@ func (x *GetServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerResponse.ProtoReflect.Descriptor instead.
 func (*GetServerResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{39}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *GetServerResponse) GetServer() *Server {
@@ -2662,7 +2992,7 @@ type CreateServerRequest struct {
 
 func (x *CreateServerRequest) Reset() {
 	*x = CreateServerRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[40]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2674,7 +3004,7 @@ func (x *CreateServerRequest) String() string {
 func (*CreateServerRequest) ProtoMessage() {}
 
 func (x *CreateServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[40]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2687,7 +3017,7 @@ func (x *CreateServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateServerRequest.ProtoReflect.Descriptor instead.
 func (*CreateServerRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{40}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *CreateServerRequest) GetName() string {
@@ -2736,7 +3066,7 @@ type CreateServerResponse struct {
 
 func (x *CreateServerResponse) Reset() {
 	*x = CreateServerResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[41]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2748,7 +3078,7 @@ func (x *CreateServerResponse) String() string {
 func (*CreateServerResponse) ProtoMessage() {}
 
 func (x *CreateServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[41]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2761,7 +3091,7 @@ func (x *CreateServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateServerResponse.ProtoReflect.Descriptor instead.
 func (*CreateServerResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{41}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *CreateServerResponse) GetServer() *Server {
@@ -2796,7 +3126,7 @@ type UpdateServerRequest struct {
 
 func (x *UpdateServerRequest) Reset() {
 	*x = UpdateServerRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[42]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2808,7 +3138,7 @@ func (x *UpdateServerRequest) String() string {
 func (*UpdateServerRequest) ProtoMessage() {}
 
 func (x *UpdateServerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[42]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2821,7 +3151,7 @@ func (x *UpdateServerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateServerRequest.ProtoReflect.Descriptor instead.
 func (*UpdateServerRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{42}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *UpdateServerRequest) GetName() string {
@@ -2891,7 +3221,7 @@ type UpdateServerResponse struct {
 
 func (x *UpdateServerResponse) Reset() {
 	*x = UpdateServerResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[43]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2903,7 +3233,7 @@ func (x *UpdateServerResponse) String() string {
 func (*UpdateServerResponse) ProtoMessage() {}
 
 func (x *UpdateServerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[43]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2916,7 +3246,7 @@ func (x *UpdateServerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateServerResponse.ProtoReflect.Descriptor instead.
 func (*UpdateServerResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{43}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *UpdateServerResponse) GetServer() *Server {
@@ -2935,7 +3265,7 @@ type ReadFleetRequest struct {
 
 func (x *ReadFleetRequest) Reset() {
 	*x = ReadFleetRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[44]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2947,7 +3277,7 @@ func (x *ReadFleetRequest) String() string {
 func (*ReadFleetRequest) ProtoMessage() {}
 
 func (x *ReadFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[44]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2960,7 +3290,7 @@ func (x *ReadFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadFleetRequest.ProtoReflect.Descriptor instead.
 func (*ReadFleetRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{44}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{50}
 }
 
 // ReadFleetResponse is one part of the answer.
@@ -2979,7 +3309,7 @@ type ReadFleetResponse struct {
 
 func (x *ReadFleetResponse) Reset() {
 	*x = ReadFleetResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[45]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2991,7 +3321,7 @@ func (x *ReadFleetResponse) String() string {
 func (*ReadFleetResponse) ProtoMessage() {}
 
 func (x *ReadFleetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[45]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3004,7 +3334,7 @@ func (x *ReadFleetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadFleetResponse.ProtoReflect.Descriptor instead.
 func (*ReadFleetResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{45}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ReadFleetResponse) GetPart() isReadFleetResponse_Part {
@@ -3063,7 +3393,7 @@ type FleetHead struct {
 
 func (x *FleetHead) Reset() {
 	*x = FleetHead{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[46]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3075,7 +3405,7 @@ func (x *FleetHead) String() string {
 func (*FleetHead) ProtoMessage() {}
 
 func (x *FleetHead) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[46]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3088,7 +3418,7 @@ func (x *FleetHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetHead.ProtoReflect.Descriptor instead.
 func (*FleetHead) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{46}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *FleetHead) GetReadAt() *timestamppb.Timestamp {
@@ -3136,7 +3466,7 @@ type PathEvidence struct {
 
 func (x *PathEvidence) Reset() {
 	*x = PathEvidence{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[47]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3148,7 +3478,7 @@ func (x *PathEvidence) String() string {
 func (*PathEvidence) ProtoMessage() {}
 
 func (x *PathEvidence) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[47]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3161,7 +3491,7 @@ func (x *PathEvidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathEvidence.ProtoReflect.Descriptor instead.
 func (*PathEvidence) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{47}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *PathEvidence) GetPath() HeartbeatPath {
@@ -3245,7 +3575,7 @@ type FleetServers struct {
 
 func (x *FleetServers) Reset() {
 	*x = FleetServers{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[48]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3257,7 +3587,7 @@ func (x *FleetServers) String() string {
 func (*FleetServers) ProtoMessage() {}
 
 func (x *FleetServers) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[48]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3270,7 +3600,7 @@ func (x *FleetServers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetServers.ProtoReflect.Descriptor instead.
 func (*FleetServers) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{48}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *FleetServers) GetServers() []*FleetServer {
@@ -3298,14 +3628,17 @@ type FleetServer struct {
 	// Base URL for HTTP, set by an operator; empty when none.
 	HttpBaseUrl string `protobuf:"bytes,7,opt,name=http_base_url,json=httpBaseUrl,proto3" json:"http_base_url,omitempty"`
 	// Whether the agent answered there under its own name when it was last verified.
-	HttpVerified  bool `protobuf:"varint,8,opt,name=http_verified,json=httpVerified,proto3" json:"http_verified,omitempty"`
+	HttpVerified bool `protobuf:"varint,8,opt,name=http_verified,json=httpVerified,proto3" json:"http_verified,omitempty"`
+	// Whether the agent has the server's name and is linked to another row of TblServer, or to one that is gone, so that it has to be relinked.
+	// Then only server_key, agent and registration_state are set.
+	Astray        bool `protobuf:"varint,9,opt,name=astray,proto3" json:"astray,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FleetServer) Reset() {
 	*x = FleetServer{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[49]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3317,7 +3650,7 @@ func (x *FleetServer) String() string {
 func (*FleetServer) ProtoMessage() {}
 
 func (x *FleetServer) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[49]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3330,7 +3663,7 @@ func (x *FleetServer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetServer.ProtoReflect.Descriptor instead.
 func (*FleetServer) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{49}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *FleetServer) GetServerKey() int64 {
@@ -3389,6 +3722,13 @@ func (x *FleetServer) GetHttpVerified() bool {
 	return false
 }
 
+func (x *FleetServer) GetAstray() bool {
+	if x != nil {
+		return x.Astray
+	}
+	return false
+}
+
 // ResetTokenRequest names one agent.
 type ResetTokenRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3404,7 +3744,7 @@ type ResetTokenRequest struct {
 
 func (x *ResetTokenRequest) Reset() {
 	*x = ResetTokenRequest{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[50]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3416,7 +3756,7 @@ func (x *ResetTokenRequest) String() string {
 func (*ResetTokenRequest) ProtoMessage() {}
 
 func (x *ResetTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[50]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3429,7 +3769,7 @@ func (x *ResetTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetTokenRequest.ProtoReflect.Descriptor instead.
 func (*ResetTokenRequest) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{50}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ResetTokenRequest) GetName() string {
@@ -3464,7 +3804,7 @@ type ResetTokenResponse struct {
 
 func (x *ResetTokenResponse) Reset() {
 	*x = ResetTokenResponse{}
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[51]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3476,7 +3816,7 @@ func (x *ResetTokenResponse) String() string {
 func (*ResetTokenResponse) ProtoMessage() {}
 
 func (x *ResetTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[51]
+	mi := &file_commandcenter_registry_v1_registry_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3489,7 +3829,7 @@ func (x *ResetTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetTokenResponse.ProtoReflect.Descriptor instead.
 func (*ResetTokenResponse) Descriptor() ([]byte, []int) {
-	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{51}
+	return file_commandcenter_registry_v1_registry_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ResetTokenResponse) GetAgent() *Agent {
@@ -3615,6 +3955,30 @@ const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"\x05agent\x18\x02 \x01(\v2 .commandcenter.registry.v1.AgentR\x05agent\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x16\n" +
 	"\x06detail\x18\x04 \x01(\tR\x06detail\"t\n" +
+	"\x12RelinkAgentRequest\x12\x1e\n" +
+	"\x04name\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x04name\x12\x1c\n" +
+	"\x04etag\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\x04etag\x12 \n" +
+	"\x05actor\x18\x03 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x05actor\"M\n" +
+	"\x13RelinkAgentResponse\x126\n" +
+	"\x05agent\x18\x01 \x01(\v2 .commandcenter.registry.v1.AgentR\x05agent\"\xc4\x01\n" +
+	"\x18BatchRelinkAgentsRequest\x12K\n" +
+	"\x05items\x18\x01 \x03(\v2*.commandcenter.registry.v1.BatchAcceptItemB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\x05items\x12\x10\n" +
+	"\x03all\x18\x02 \x01(\bR\x03all\x12'\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\x12 \n" +
+	"\x05actor\x18\x04 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\x80\x02R\x05actor\"\x8b\x01\n" +
+	"\x19BatchRelinkAgentsResponse\x12F\n" +
+	"\aresults\x18\x01 \x03(\v2,.commandcenter.registry.v1.BatchAcceptResultR\aresults\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x1a\n" +
+	"\x18CountAstrayAgentsRequest\"S\n" +
+	"\x19CountAstrayAgentsResponse\x12\x16\n" +
+	"\x06agents\x18\x01 \x01(\x03R\x06agents\x12\x1e\n" +
+	"\n" +
+	"relinkable\x18\x02 \x01(\x03R\n" +
+	"relinkable\"t\n" +
 	"\x12RejectAgentRequest\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x04name\x12\x1c\n" +
@@ -3758,7 +4122,7 @@ const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"\x10longest_failover\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationR\x0flongestFailover\"P\n" +
 	"\fFleetServers\x12@\n" +
-	"\aservers\x18\x01 \x03(\v2&.commandcenter.registry.v1.FleetServerR\aservers\"\xa6\x03\n" +
+	"\aservers\x18\x01 \x03(\v2&.commandcenter.registry.v1.FleetServerR\aservers\"\xbe\x03\n" +
 	"\vFleetServer\x12\x1d\n" +
 	"\n" +
 	"server_key\x18\x01 \x01(\x03R\tserverKey\x12\x14\n" +
@@ -3768,7 +4132,8 @@ const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"\x15last_bus_heartbeat_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x12lastBusHeartbeatAt\x12S\n" +
 	"\x18last_direct_heartbeat_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x15lastDirectHeartbeatAt\x12\"\n" +
 	"\rhttp_base_url\x18\a \x01(\tR\vhttpBaseUrl\x12#\n" +
-	"\rhttp_verified\x18\b \x01(\bR\fhttpVerified\"s\n" +
+	"\rhttp_verified\x18\b \x01(\bR\fhttpVerified\x12\x16\n" +
+	"\x06astray\x18\t \x01(\bR\x06astray\"s\n" +
 	"\x11ResetTokenRequest\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\x80\x01R\x04name\x12\x1c\n" +
@@ -3791,7 +4156,7 @@ const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"\x15FRESHNESS_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fFRESHNESS_FRESH\x10\x01\x12\x13\n" +
 	"\x0fFRESHNESS_STALE\x10\x02\x12\x19\n" +
-	"\x15FRESHNESS_NEVER_HEARD\x10\x032\x8f\x10\n" +
+	"\x15FRESHNESS_NEVER_HEARD\x10\x032\xfd\x12\n" +
 	"\rAgentRegistry\x12{\n" +
 	"\x10RecordHeartbeats\x122.commandcenter.registry.v1.RecordHeartbeatsRequest\x1a3.commandcenter.registry.v1.RecordHeartbeatsResponse\x12\x87\x01\n" +
 	"\x14ReportIngestEvidence\x126.commandcenter.registry.v1.ReportIngestEvidenceRequest\x1a7.commandcenter.registry.v1.ReportIngestEvidenceResponse\x12c\n" +
@@ -3801,6 +4166,9 @@ const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"\bAddAgent\x12*.commandcenter.registry.v1.AddAgentRequest\x1a+.commandcenter.registry.v1.AddAgentResponse\x12l\n" +
 	"\vAcceptAgent\x12-.commandcenter.registry.v1.AcceptAgentRequest\x1a..commandcenter.registry.v1.AcceptAgentResponse\x12~\n" +
 	"\x11BatchAcceptAgents\x123.commandcenter.registry.v1.BatchAcceptAgentsRequest\x1a4.commandcenter.registry.v1.BatchAcceptAgentsResponse\x12l\n" +
+	"\vRelinkAgent\x12-.commandcenter.registry.v1.RelinkAgentRequest\x1a..commandcenter.registry.v1.RelinkAgentResponse\x12~\n" +
+	"\x11BatchRelinkAgents\x123.commandcenter.registry.v1.BatchRelinkAgentsRequest\x1a4.commandcenter.registry.v1.BatchRelinkAgentsResponse\x12~\n" +
+	"\x11CountAstrayAgents\x123.commandcenter.registry.v1.CountAstrayAgentsRequest\x1a4.commandcenter.registry.v1.CountAstrayAgentsResponse\x12l\n" +
 	"\vRejectAgent\x12-.commandcenter.registry.v1.RejectAgentRequest\x1a..commandcenter.registry.v1.RejectAgentResponse\x12l\n" +
 	"\vUpdateAgent\x12-.commandcenter.registry.v1.UpdateAgentRequest\x1a..commandcenter.registry.v1.UpdateAgentResponse\x12l\n" +
 	"\vRemoveAgent\x12-.commandcenter.registry.v1.RemoveAgentRequest\x1a..commandcenter.registry.v1.RemoveAgentResponse\x12\x90\x01\n" +
@@ -3832,7 +4200,7 @@ func file_commandcenter_registry_v1_registry_proto_rawDescGZIP() []byte {
 }
 
 var file_commandcenter_registry_v1_registry_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_commandcenter_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
+var file_commandcenter_registry_v1_registry_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
 var file_commandcenter_registry_v1_registry_proto_goTypes = []any{
 	(HeartbeatResult)(0),                    // 0: commandcenter.registry.v1.HeartbeatResult
 	(Freshness)(0),                          // 1: commandcenter.registry.v1.Freshness
@@ -3856,164 +4224,179 @@ var file_commandcenter_registry_v1_registry_proto_goTypes = []any{
 	(*BatchAcceptItem)(nil),                 // 19: commandcenter.registry.v1.BatchAcceptItem
 	(*BatchAcceptAgentsResponse)(nil),       // 20: commandcenter.registry.v1.BatchAcceptAgentsResponse
 	(*BatchAcceptResult)(nil),               // 21: commandcenter.registry.v1.BatchAcceptResult
-	(*RejectAgentRequest)(nil),              // 22: commandcenter.registry.v1.RejectAgentRequest
-	(*RejectAgentResponse)(nil),             // 23: commandcenter.registry.v1.RejectAgentResponse
-	(*UpdateAgentRequest)(nil),              // 24: commandcenter.registry.v1.UpdateAgentRequest
-	(*UpdateAgentResponse)(nil),             // 25: commandcenter.registry.v1.UpdateAgentResponse
-	(*RemoveAgentRequest)(nil),              // 26: commandcenter.registry.v1.RemoveAgentRequest
-	(*RemoveAgentResponse)(nil),             // 27: commandcenter.registry.v1.RemoveAgentResponse
-	(*ResolveIdentityConflictRequest)(nil),  // 28: commandcenter.registry.v1.ResolveIdentityConflictRequest
-	(*ResolveIdentityConflictResponse)(nil), // 29: commandcenter.registry.v1.ResolveIdentityConflictResponse
-	(*RecordHttpVerificationRequest)(nil),   // 30: commandcenter.registry.v1.RecordHttpVerificationRequest
-	(*RecordHttpVerificationResponse)(nil),  // 31: commandcenter.registry.v1.RecordHttpVerificationResponse
-	(*ReportCommandAnswerRequest)(nil),      // 32: commandcenter.registry.v1.ReportCommandAnswerRequest
-	(*ReportCommandAnswerResponse)(nil),     // 33: commandcenter.registry.v1.ReportCommandAnswerResponse
-	(*ClaimHttpVerificationsRequest)(nil),   // 34: commandcenter.registry.v1.ClaimHttpVerificationsRequest
-	(*ClaimHttpVerificationsResponse)(nil),  // 35: commandcenter.registry.v1.ClaimHttpVerificationsResponse
-	(*ListUrlProposalsRequest)(nil),         // 36: commandcenter.registry.v1.ListUrlProposalsRequest
-	(*ListUrlProposalsResponse)(nil),        // 37: commandcenter.registry.v1.ListUrlProposalsResponse
-	(*ListServersRequest)(nil),              // 38: commandcenter.registry.v1.ListServersRequest
-	(*ListServersResponse)(nil),             // 39: commandcenter.registry.v1.ListServersResponse
-	(*GetServerRequest)(nil),                // 40: commandcenter.registry.v1.GetServerRequest
-	(*GetServerResponse)(nil),               // 41: commandcenter.registry.v1.GetServerResponse
-	(*CreateServerRequest)(nil),             // 42: commandcenter.registry.v1.CreateServerRequest
-	(*CreateServerResponse)(nil),            // 43: commandcenter.registry.v1.CreateServerResponse
-	(*UpdateServerRequest)(nil),             // 44: commandcenter.registry.v1.UpdateServerRequest
-	(*UpdateServerResponse)(nil),            // 45: commandcenter.registry.v1.UpdateServerResponse
-	(*ReadFleetRequest)(nil),                // 46: commandcenter.registry.v1.ReadFleetRequest
-	(*ReadFleetResponse)(nil),               // 47: commandcenter.registry.v1.ReadFleetResponse
-	(*FleetHead)(nil),                       // 48: commandcenter.registry.v1.FleetHead
-	(*PathEvidence)(nil),                    // 49: commandcenter.registry.v1.PathEvidence
-	(*FleetServers)(nil),                    // 50: commandcenter.registry.v1.FleetServers
-	(*FleetServer)(nil),                     // 51: commandcenter.registry.v1.FleetServer
-	(*ResetTokenRequest)(nil),               // 52: commandcenter.registry.v1.ResetTokenRequest
-	(*ResetTokenResponse)(nil),              // 53: commandcenter.registry.v1.ResetTokenResponse
-	(*v1.Heartbeat)(nil),                    // 54: commandcenter.agent.v1.Heartbeat
-	(HeartbeatPath)(0),                      // 55: commandcenter.registry.v1.HeartbeatPath
-	(*timestamppb.Timestamp)(nil),           // 56: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),             // 57: google.protobuf.Duration
-	(*v1.FailoverList)(nil),                 // 58: commandcenter.agent.v1.FailoverList
-	(*ClockSkew)(nil),                       // 59: commandcenter.registry.v1.ClockSkew
-	(*IngestHealth)(nil),                    // 60: commandcenter.registry.v1.IngestHealth
-	(*Agent)(nil),                           // 61: commandcenter.registry.v1.Agent
-	(RegistrationState)(0),                  // 62: commandcenter.registry.v1.RegistrationState
-	(Transport)(0),                          // 63: commandcenter.registry.v1.Transport
-	(VerificationOutcome)(0),                // 64: commandcenter.registry.v1.VerificationOutcome
-	(*UrlProposal)(nil),                     // 65: commandcenter.registry.v1.UrlProposal
-	(*Server)(nil),                          // 66: commandcenter.registry.v1.Server
+	(*RelinkAgentRequest)(nil),              // 22: commandcenter.registry.v1.RelinkAgentRequest
+	(*RelinkAgentResponse)(nil),             // 23: commandcenter.registry.v1.RelinkAgentResponse
+	(*BatchRelinkAgentsRequest)(nil),        // 24: commandcenter.registry.v1.BatchRelinkAgentsRequest
+	(*BatchRelinkAgentsResponse)(nil),       // 25: commandcenter.registry.v1.BatchRelinkAgentsResponse
+	(*CountAstrayAgentsRequest)(nil),        // 26: commandcenter.registry.v1.CountAstrayAgentsRequest
+	(*CountAstrayAgentsResponse)(nil),       // 27: commandcenter.registry.v1.CountAstrayAgentsResponse
+	(*RejectAgentRequest)(nil),              // 28: commandcenter.registry.v1.RejectAgentRequest
+	(*RejectAgentResponse)(nil),             // 29: commandcenter.registry.v1.RejectAgentResponse
+	(*UpdateAgentRequest)(nil),              // 30: commandcenter.registry.v1.UpdateAgentRequest
+	(*UpdateAgentResponse)(nil),             // 31: commandcenter.registry.v1.UpdateAgentResponse
+	(*RemoveAgentRequest)(nil),              // 32: commandcenter.registry.v1.RemoveAgentRequest
+	(*RemoveAgentResponse)(nil),             // 33: commandcenter.registry.v1.RemoveAgentResponse
+	(*ResolveIdentityConflictRequest)(nil),  // 34: commandcenter.registry.v1.ResolveIdentityConflictRequest
+	(*ResolveIdentityConflictResponse)(nil), // 35: commandcenter.registry.v1.ResolveIdentityConflictResponse
+	(*RecordHttpVerificationRequest)(nil),   // 36: commandcenter.registry.v1.RecordHttpVerificationRequest
+	(*RecordHttpVerificationResponse)(nil),  // 37: commandcenter.registry.v1.RecordHttpVerificationResponse
+	(*ReportCommandAnswerRequest)(nil),      // 38: commandcenter.registry.v1.ReportCommandAnswerRequest
+	(*ReportCommandAnswerResponse)(nil),     // 39: commandcenter.registry.v1.ReportCommandAnswerResponse
+	(*ClaimHttpVerificationsRequest)(nil),   // 40: commandcenter.registry.v1.ClaimHttpVerificationsRequest
+	(*ClaimHttpVerificationsResponse)(nil),  // 41: commandcenter.registry.v1.ClaimHttpVerificationsResponse
+	(*ListUrlProposalsRequest)(nil),         // 42: commandcenter.registry.v1.ListUrlProposalsRequest
+	(*ListUrlProposalsResponse)(nil),        // 43: commandcenter.registry.v1.ListUrlProposalsResponse
+	(*ListServersRequest)(nil),              // 44: commandcenter.registry.v1.ListServersRequest
+	(*ListServersResponse)(nil),             // 45: commandcenter.registry.v1.ListServersResponse
+	(*GetServerRequest)(nil),                // 46: commandcenter.registry.v1.GetServerRequest
+	(*GetServerResponse)(nil),               // 47: commandcenter.registry.v1.GetServerResponse
+	(*CreateServerRequest)(nil),             // 48: commandcenter.registry.v1.CreateServerRequest
+	(*CreateServerResponse)(nil),            // 49: commandcenter.registry.v1.CreateServerResponse
+	(*UpdateServerRequest)(nil),             // 50: commandcenter.registry.v1.UpdateServerRequest
+	(*UpdateServerResponse)(nil),            // 51: commandcenter.registry.v1.UpdateServerResponse
+	(*ReadFleetRequest)(nil),                // 52: commandcenter.registry.v1.ReadFleetRequest
+	(*ReadFleetResponse)(nil),               // 53: commandcenter.registry.v1.ReadFleetResponse
+	(*FleetHead)(nil),                       // 54: commandcenter.registry.v1.FleetHead
+	(*PathEvidence)(nil),                    // 55: commandcenter.registry.v1.PathEvidence
+	(*FleetServers)(nil),                    // 56: commandcenter.registry.v1.FleetServers
+	(*FleetServer)(nil),                     // 57: commandcenter.registry.v1.FleetServer
+	(*ResetTokenRequest)(nil),               // 58: commandcenter.registry.v1.ResetTokenRequest
+	(*ResetTokenResponse)(nil),              // 59: commandcenter.registry.v1.ResetTokenResponse
+	(*v1.Heartbeat)(nil),                    // 60: commandcenter.agent.v1.Heartbeat
+	(HeartbeatPath)(0),                      // 61: commandcenter.registry.v1.HeartbeatPath
+	(*timestamppb.Timestamp)(nil),           // 62: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),             // 63: google.protobuf.Duration
+	(*v1.FailoverList)(nil),                 // 64: commandcenter.agent.v1.FailoverList
+	(*ClockSkew)(nil),                       // 65: commandcenter.registry.v1.ClockSkew
+	(*IngestHealth)(nil),                    // 66: commandcenter.registry.v1.IngestHealth
+	(*Agent)(nil),                           // 67: commandcenter.registry.v1.Agent
+	(RegistrationState)(0),                  // 68: commandcenter.registry.v1.RegistrationState
+	(Transport)(0),                          // 69: commandcenter.registry.v1.Transport
+	(VerificationOutcome)(0),                // 70: commandcenter.registry.v1.VerificationOutcome
+	(*UrlProposal)(nil),                     // 71: commandcenter.registry.v1.UrlProposal
+	(*Server)(nil),                          // 72: commandcenter.registry.v1.Server
 }
 var file_commandcenter_registry_v1_registry_proto_depIdxs = []int32{
-	54, // 0: commandcenter.registry.v1.ObservedHeartbeat.heartbeat:type_name -> commandcenter.agent.v1.Heartbeat
-	55, // 1: commandcenter.registry.v1.ObservedHeartbeat.path:type_name -> commandcenter.registry.v1.HeartbeatPath
-	56, // 2: commandcenter.registry.v1.ObservedHeartbeat.observed_at:type_name -> google.protobuf.Timestamp
+	60, // 0: commandcenter.registry.v1.ObservedHeartbeat.heartbeat:type_name -> commandcenter.agent.v1.Heartbeat
+	61, // 1: commandcenter.registry.v1.ObservedHeartbeat.path:type_name -> commandcenter.registry.v1.HeartbeatPath
+	62, // 2: commandcenter.registry.v1.ObservedHeartbeat.observed_at:type_name -> google.protobuf.Timestamp
 	3,  // 3: commandcenter.registry.v1.ObservedHeartbeat.identity:type_name -> commandcenter.registry.v1.DirectIdentity
-	57, // 4: commandcenter.registry.v1.ObservedHeartbeat.age:type_name -> google.protobuf.Duration
+	63, // 4: commandcenter.registry.v1.ObservedHeartbeat.age:type_name -> google.protobuf.Duration
 	2,  // 5: commandcenter.registry.v1.RecordHeartbeatsRequest.heartbeats:type_name -> commandcenter.registry.v1.ObservedHeartbeat
 	6,  // 6: commandcenter.registry.v1.RecordHeartbeatsResponse.results:type_name -> commandcenter.registry.v1.RecordedHeartbeat
 	0,  // 7: commandcenter.registry.v1.RecordedHeartbeat.result:type_name -> commandcenter.registry.v1.HeartbeatResult
-	58, // 8: commandcenter.registry.v1.RecordedHeartbeat.failover_list:type_name -> commandcenter.agent.v1.FailoverList
-	55, // 9: commandcenter.registry.v1.ReportIngestEvidenceRequest.path:type_name -> commandcenter.registry.v1.HeartbeatPath
-	57, // 10: commandcenter.registry.v1.ReportIngestEvidenceRequest.canary_round_trip:type_name -> google.protobuf.Duration
-	57, // 11: commandcenter.registry.v1.ReportIngestEvidenceRequest.oldest_message_age:type_name -> google.protobuf.Duration
-	57, // 12: commandcenter.registry.v1.ReportIngestEvidenceRequest.since_last_receive:type_name -> google.protobuf.Duration
-	59, // 13: commandcenter.registry.v1.ReportIngestEvidenceRequest.broker_skew:type_name -> commandcenter.registry.v1.ClockSkew
-	60, // 14: commandcenter.registry.v1.ReportIngestEvidenceResponse.health:type_name -> commandcenter.registry.v1.IngestHealth
-	56, // 15: commandcenter.registry.v1.ReportIngestEvidenceResponse.database_time:type_name -> google.protobuf.Timestamp
-	61, // 16: commandcenter.registry.v1.GetAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	60, // 17: commandcenter.registry.v1.GetAgentResponse.bus_ingest:type_name -> commandcenter.registry.v1.IngestHealth
-	62, // 18: commandcenter.registry.v1.ListAgentsRequest.states:type_name -> commandcenter.registry.v1.RegistrationState
-	63, // 19: commandcenter.registry.v1.ListAgentsRequest.transport:type_name -> commandcenter.registry.v1.Transport
+	64, // 8: commandcenter.registry.v1.RecordedHeartbeat.failover_list:type_name -> commandcenter.agent.v1.FailoverList
+	61, // 9: commandcenter.registry.v1.ReportIngestEvidenceRequest.path:type_name -> commandcenter.registry.v1.HeartbeatPath
+	63, // 10: commandcenter.registry.v1.ReportIngestEvidenceRequest.canary_round_trip:type_name -> google.protobuf.Duration
+	63, // 11: commandcenter.registry.v1.ReportIngestEvidenceRequest.oldest_message_age:type_name -> google.protobuf.Duration
+	63, // 12: commandcenter.registry.v1.ReportIngestEvidenceRequest.since_last_receive:type_name -> google.protobuf.Duration
+	65, // 13: commandcenter.registry.v1.ReportIngestEvidenceRequest.broker_skew:type_name -> commandcenter.registry.v1.ClockSkew
+	66, // 14: commandcenter.registry.v1.ReportIngestEvidenceResponse.health:type_name -> commandcenter.registry.v1.IngestHealth
+	62, // 15: commandcenter.registry.v1.ReportIngestEvidenceResponse.database_time:type_name -> google.protobuf.Timestamp
+	67, // 16: commandcenter.registry.v1.GetAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	66, // 17: commandcenter.registry.v1.GetAgentResponse.bus_ingest:type_name -> commandcenter.registry.v1.IngestHealth
+	68, // 18: commandcenter.registry.v1.ListAgentsRequest.states:type_name -> commandcenter.registry.v1.RegistrationState
+	69, // 19: commandcenter.registry.v1.ListAgentsRequest.transport:type_name -> commandcenter.registry.v1.Transport
 	1,  // 20: commandcenter.registry.v1.ListAgentsRequest.freshness:type_name -> commandcenter.registry.v1.Freshness
-	57, // 21: commandcenter.registry.v1.ListAgentsRequest.max_heartbeat_age:type_name -> google.protobuf.Duration
-	57, // 22: commandcenter.registry.v1.ListAgentsRequest.unseen_for:type_name -> google.protobuf.Duration
-	61, // 23: commandcenter.registry.v1.ListAgentsResponse.agents:type_name -> commandcenter.registry.v1.Agent
+	63, // 21: commandcenter.registry.v1.ListAgentsRequest.max_heartbeat_age:type_name -> google.protobuf.Duration
+	63, // 22: commandcenter.registry.v1.ListAgentsRequest.unseen_for:type_name -> google.protobuf.Duration
+	67, // 23: commandcenter.registry.v1.ListAgentsResponse.agents:type_name -> commandcenter.registry.v1.Agent
 	13, // 24: commandcenter.registry.v1.AddAgentRequest.create_server:type_name -> commandcenter.registry.v1.NewServer
-	61, // 25: commandcenter.registry.v1.AddAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	67, // 25: commandcenter.registry.v1.AddAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
 	13, // 26: commandcenter.registry.v1.AcceptAgentRequest.create_server:type_name -> commandcenter.registry.v1.NewServer
-	61, // 27: commandcenter.registry.v1.AcceptAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	67, // 27: commandcenter.registry.v1.AcceptAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
 	19, // 28: commandcenter.registry.v1.BatchAcceptAgentsRequest.items:type_name -> commandcenter.registry.v1.BatchAcceptItem
 	21, // 29: commandcenter.registry.v1.BatchAcceptAgentsResponse.results:type_name -> commandcenter.registry.v1.BatchAcceptResult
-	61, // 30: commandcenter.registry.v1.BatchAcceptResult.agent:type_name -> commandcenter.registry.v1.Agent
-	61, // 31: commandcenter.registry.v1.RejectAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	61, // 32: commandcenter.registry.v1.UpdateAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	61, // 33: commandcenter.registry.v1.ResolveIdentityConflictResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	64, // 34: commandcenter.registry.v1.RecordHttpVerificationRequest.outcome:type_name -> commandcenter.registry.v1.VerificationOutcome
-	57, // 35: commandcenter.registry.v1.RecordHttpVerificationRequest.age:type_name -> google.protobuf.Duration
-	61, // 36: commandcenter.registry.v1.RecordHttpVerificationResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	57, // 37: commandcenter.registry.v1.ReportCommandAnswerRequest.sent_age:type_name -> google.protobuf.Duration
-	57, // 38: commandcenter.registry.v1.ClaimHttpVerificationsRequest.repeat_interval:type_name -> google.protobuf.Duration
-	57, // 39: commandcenter.registry.v1.ClaimHttpVerificationsRequest.claim_timeout:type_name -> google.protobuf.Duration
-	61, // 40: commandcenter.registry.v1.ClaimHttpVerificationsResponse.agents:type_name -> commandcenter.registry.v1.Agent
-	65, // 41: commandcenter.registry.v1.ListUrlProposalsResponse.proposals:type_name -> commandcenter.registry.v1.UrlProposal
-	66, // 42: commandcenter.registry.v1.ListServersResponse.servers:type_name -> commandcenter.registry.v1.Server
-	66, // 43: commandcenter.registry.v1.GetServerResponse.server:type_name -> commandcenter.registry.v1.Server
-	66, // 44: commandcenter.registry.v1.CreateServerResponse.server:type_name -> commandcenter.registry.v1.Server
-	66, // 45: commandcenter.registry.v1.UpdateServerResponse.server:type_name -> commandcenter.registry.v1.Server
-	48, // 46: commandcenter.registry.v1.ReadFleetResponse.head:type_name -> commandcenter.registry.v1.FleetHead
-	50, // 47: commandcenter.registry.v1.ReadFleetResponse.servers:type_name -> commandcenter.registry.v1.FleetServers
-	56, // 48: commandcenter.registry.v1.FleetHead.read_at:type_name -> google.protobuf.Timestamp
-	49, // 49: commandcenter.registry.v1.FleetHead.paths:type_name -> commandcenter.registry.v1.PathEvidence
-	55, // 50: commandcenter.registry.v1.PathEvidence.path:type_name -> commandcenter.registry.v1.HeartbeatPath
-	56, // 51: commandcenter.registry.v1.PathEvidence.reported_at:type_name -> google.protobuf.Timestamp
-	56, // 52: commandcenter.registry.v1.PathEvidence.healthy_since:type_name -> google.protobuf.Timestamp
-	57, // 53: commandcenter.registry.v1.PathEvidence.backlog:type_name -> google.protobuf.Duration
-	56, // 54: commandcenter.registry.v1.PathEvidence.heard_at:type_name -> google.protobuf.Timestamp
-	59, // 55: commandcenter.registry.v1.PathEvidence.broker_skew:type_name -> commandcenter.registry.v1.ClockSkew
-	57, // 56: commandcenter.registry.v1.PathEvidence.longest_return:type_name -> google.protobuf.Duration
-	56, // 57: commandcenter.registry.v1.PathEvidence.displaced_at:type_name -> google.protobuf.Timestamp
-	57, // 58: commandcenter.registry.v1.PathEvidence.longest_failover:type_name -> google.protobuf.Duration
-	51, // 59: commandcenter.registry.v1.FleetServers.servers:type_name -> commandcenter.registry.v1.FleetServer
-	62, // 60: commandcenter.registry.v1.FleetServer.registration_state:type_name -> commandcenter.registry.v1.RegistrationState
-	56, // 61: commandcenter.registry.v1.FleetServer.last_bus_heartbeat_at:type_name -> google.protobuf.Timestamp
-	56, // 62: commandcenter.registry.v1.FleetServer.last_direct_heartbeat_at:type_name -> google.protobuf.Timestamp
-	61, // 63: commandcenter.registry.v1.ResetTokenResponse.agent:type_name -> commandcenter.registry.v1.Agent
-	4,  // 64: commandcenter.registry.v1.AgentRegistry.RecordHeartbeats:input_type -> commandcenter.registry.v1.RecordHeartbeatsRequest
-	7,  // 65: commandcenter.registry.v1.AgentRegistry.ReportIngestEvidence:input_type -> commandcenter.registry.v1.ReportIngestEvidenceRequest
-	9,  // 66: commandcenter.registry.v1.AgentRegistry.GetAgent:input_type -> commandcenter.registry.v1.GetAgentRequest
-	11, // 67: commandcenter.registry.v1.AgentRegistry.ListAgents:input_type -> commandcenter.registry.v1.ListAgentsRequest
-	14, // 68: commandcenter.registry.v1.AgentRegistry.AddAgent:input_type -> commandcenter.registry.v1.AddAgentRequest
-	16, // 69: commandcenter.registry.v1.AgentRegistry.AcceptAgent:input_type -> commandcenter.registry.v1.AcceptAgentRequest
-	18, // 70: commandcenter.registry.v1.AgentRegistry.BatchAcceptAgents:input_type -> commandcenter.registry.v1.BatchAcceptAgentsRequest
-	22, // 71: commandcenter.registry.v1.AgentRegistry.RejectAgent:input_type -> commandcenter.registry.v1.RejectAgentRequest
-	24, // 72: commandcenter.registry.v1.AgentRegistry.UpdateAgent:input_type -> commandcenter.registry.v1.UpdateAgentRequest
-	26, // 73: commandcenter.registry.v1.AgentRegistry.RemoveAgent:input_type -> commandcenter.registry.v1.RemoveAgentRequest
-	28, // 74: commandcenter.registry.v1.AgentRegistry.ResolveIdentityConflict:input_type -> commandcenter.registry.v1.ResolveIdentityConflictRequest
-	30, // 75: commandcenter.registry.v1.AgentRegistry.RecordHttpVerification:input_type -> commandcenter.registry.v1.RecordHttpVerificationRequest
-	34, // 76: commandcenter.registry.v1.AgentRegistry.ClaimHttpVerifications:input_type -> commandcenter.registry.v1.ClaimHttpVerificationsRequest
-	32, // 77: commandcenter.registry.v1.AgentRegistry.ReportCommandAnswer:input_type -> commandcenter.registry.v1.ReportCommandAnswerRequest
-	36, // 78: commandcenter.registry.v1.AgentRegistry.ListUrlProposals:input_type -> commandcenter.registry.v1.ListUrlProposalsRequest
-	52, // 79: commandcenter.registry.v1.AgentRegistry.ResetToken:input_type -> commandcenter.registry.v1.ResetTokenRequest
-	46, // 80: commandcenter.registry.v1.AgentRegistry.ReadFleet:input_type -> commandcenter.registry.v1.ReadFleetRequest
-	38, // 81: commandcenter.registry.v1.ServerCatalog.ListServers:input_type -> commandcenter.registry.v1.ListServersRequest
-	40, // 82: commandcenter.registry.v1.ServerCatalog.GetServer:input_type -> commandcenter.registry.v1.GetServerRequest
-	42, // 83: commandcenter.registry.v1.ServerCatalog.CreateServer:input_type -> commandcenter.registry.v1.CreateServerRequest
-	44, // 84: commandcenter.registry.v1.ServerCatalog.UpdateServer:input_type -> commandcenter.registry.v1.UpdateServerRequest
-	5,  // 85: commandcenter.registry.v1.AgentRegistry.RecordHeartbeats:output_type -> commandcenter.registry.v1.RecordHeartbeatsResponse
-	8,  // 86: commandcenter.registry.v1.AgentRegistry.ReportIngestEvidence:output_type -> commandcenter.registry.v1.ReportIngestEvidenceResponse
-	10, // 87: commandcenter.registry.v1.AgentRegistry.GetAgent:output_type -> commandcenter.registry.v1.GetAgentResponse
-	12, // 88: commandcenter.registry.v1.AgentRegistry.ListAgents:output_type -> commandcenter.registry.v1.ListAgentsResponse
-	15, // 89: commandcenter.registry.v1.AgentRegistry.AddAgent:output_type -> commandcenter.registry.v1.AddAgentResponse
-	17, // 90: commandcenter.registry.v1.AgentRegistry.AcceptAgent:output_type -> commandcenter.registry.v1.AcceptAgentResponse
-	20, // 91: commandcenter.registry.v1.AgentRegistry.BatchAcceptAgents:output_type -> commandcenter.registry.v1.BatchAcceptAgentsResponse
-	23, // 92: commandcenter.registry.v1.AgentRegistry.RejectAgent:output_type -> commandcenter.registry.v1.RejectAgentResponse
-	25, // 93: commandcenter.registry.v1.AgentRegistry.UpdateAgent:output_type -> commandcenter.registry.v1.UpdateAgentResponse
-	27, // 94: commandcenter.registry.v1.AgentRegistry.RemoveAgent:output_type -> commandcenter.registry.v1.RemoveAgentResponse
-	29, // 95: commandcenter.registry.v1.AgentRegistry.ResolveIdentityConflict:output_type -> commandcenter.registry.v1.ResolveIdentityConflictResponse
-	31, // 96: commandcenter.registry.v1.AgentRegistry.RecordHttpVerification:output_type -> commandcenter.registry.v1.RecordHttpVerificationResponse
-	35, // 97: commandcenter.registry.v1.AgentRegistry.ClaimHttpVerifications:output_type -> commandcenter.registry.v1.ClaimHttpVerificationsResponse
-	33, // 98: commandcenter.registry.v1.AgentRegistry.ReportCommandAnswer:output_type -> commandcenter.registry.v1.ReportCommandAnswerResponse
-	37, // 99: commandcenter.registry.v1.AgentRegistry.ListUrlProposals:output_type -> commandcenter.registry.v1.ListUrlProposalsResponse
-	53, // 100: commandcenter.registry.v1.AgentRegistry.ResetToken:output_type -> commandcenter.registry.v1.ResetTokenResponse
-	47, // 101: commandcenter.registry.v1.AgentRegistry.ReadFleet:output_type -> commandcenter.registry.v1.ReadFleetResponse
-	39, // 102: commandcenter.registry.v1.ServerCatalog.ListServers:output_type -> commandcenter.registry.v1.ListServersResponse
-	41, // 103: commandcenter.registry.v1.ServerCatalog.GetServer:output_type -> commandcenter.registry.v1.GetServerResponse
-	43, // 104: commandcenter.registry.v1.ServerCatalog.CreateServer:output_type -> commandcenter.registry.v1.CreateServerResponse
-	45, // 105: commandcenter.registry.v1.ServerCatalog.UpdateServer:output_type -> commandcenter.registry.v1.UpdateServerResponse
-	85, // [85:106] is the sub-list for method output_type
-	64, // [64:85] is the sub-list for method input_type
-	64, // [64:64] is the sub-list for extension type_name
-	64, // [64:64] is the sub-list for extension extendee
-	0,  // [0:64] is the sub-list for field type_name
+	67, // 30: commandcenter.registry.v1.BatchAcceptResult.agent:type_name -> commandcenter.registry.v1.Agent
+	67, // 31: commandcenter.registry.v1.RelinkAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	19, // 32: commandcenter.registry.v1.BatchRelinkAgentsRequest.items:type_name -> commandcenter.registry.v1.BatchAcceptItem
+	21, // 33: commandcenter.registry.v1.BatchRelinkAgentsResponse.results:type_name -> commandcenter.registry.v1.BatchAcceptResult
+	67, // 34: commandcenter.registry.v1.RejectAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	67, // 35: commandcenter.registry.v1.UpdateAgentResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	67, // 36: commandcenter.registry.v1.ResolveIdentityConflictResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	70, // 37: commandcenter.registry.v1.RecordHttpVerificationRequest.outcome:type_name -> commandcenter.registry.v1.VerificationOutcome
+	63, // 38: commandcenter.registry.v1.RecordHttpVerificationRequest.age:type_name -> google.protobuf.Duration
+	67, // 39: commandcenter.registry.v1.RecordHttpVerificationResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	63, // 40: commandcenter.registry.v1.ReportCommandAnswerRequest.sent_age:type_name -> google.protobuf.Duration
+	63, // 41: commandcenter.registry.v1.ClaimHttpVerificationsRequest.repeat_interval:type_name -> google.protobuf.Duration
+	63, // 42: commandcenter.registry.v1.ClaimHttpVerificationsRequest.claim_timeout:type_name -> google.protobuf.Duration
+	67, // 43: commandcenter.registry.v1.ClaimHttpVerificationsResponse.agents:type_name -> commandcenter.registry.v1.Agent
+	71, // 44: commandcenter.registry.v1.ListUrlProposalsResponse.proposals:type_name -> commandcenter.registry.v1.UrlProposal
+	72, // 45: commandcenter.registry.v1.ListServersResponse.servers:type_name -> commandcenter.registry.v1.Server
+	72, // 46: commandcenter.registry.v1.GetServerResponse.server:type_name -> commandcenter.registry.v1.Server
+	72, // 47: commandcenter.registry.v1.CreateServerResponse.server:type_name -> commandcenter.registry.v1.Server
+	72, // 48: commandcenter.registry.v1.UpdateServerResponse.server:type_name -> commandcenter.registry.v1.Server
+	54, // 49: commandcenter.registry.v1.ReadFleetResponse.head:type_name -> commandcenter.registry.v1.FleetHead
+	56, // 50: commandcenter.registry.v1.ReadFleetResponse.servers:type_name -> commandcenter.registry.v1.FleetServers
+	62, // 51: commandcenter.registry.v1.FleetHead.read_at:type_name -> google.protobuf.Timestamp
+	55, // 52: commandcenter.registry.v1.FleetHead.paths:type_name -> commandcenter.registry.v1.PathEvidence
+	61, // 53: commandcenter.registry.v1.PathEvidence.path:type_name -> commandcenter.registry.v1.HeartbeatPath
+	62, // 54: commandcenter.registry.v1.PathEvidence.reported_at:type_name -> google.protobuf.Timestamp
+	62, // 55: commandcenter.registry.v1.PathEvidence.healthy_since:type_name -> google.protobuf.Timestamp
+	63, // 56: commandcenter.registry.v1.PathEvidence.backlog:type_name -> google.protobuf.Duration
+	62, // 57: commandcenter.registry.v1.PathEvidence.heard_at:type_name -> google.protobuf.Timestamp
+	65, // 58: commandcenter.registry.v1.PathEvidence.broker_skew:type_name -> commandcenter.registry.v1.ClockSkew
+	63, // 59: commandcenter.registry.v1.PathEvidence.longest_return:type_name -> google.protobuf.Duration
+	62, // 60: commandcenter.registry.v1.PathEvidence.displaced_at:type_name -> google.protobuf.Timestamp
+	63, // 61: commandcenter.registry.v1.PathEvidence.longest_failover:type_name -> google.protobuf.Duration
+	57, // 62: commandcenter.registry.v1.FleetServers.servers:type_name -> commandcenter.registry.v1.FleetServer
+	68, // 63: commandcenter.registry.v1.FleetServer.registration_state:type_name -> commandcenter.registry.v1.RegistrationState
+	62, // 64: commandcenter.registry.v1.FleetServer.last_bus_heartbeat_at:type_name -> google.protobuf.Timestamp
+	62, // 65: commandcenter.registry.v1.FleetServer.last_direct_heartbeat_at:type_name -> google.protobuf.Timestamp
+	67, // 66: commandcenter.registry.v1.ResetTokenResponse.agent:type_name -> commandcenter.registry.v1.Agent
+	4,  // 67: commandcenter.registry.v1.AgentRegistry.RecordHeartbeats:input_type -> commandcenter.registry.v1.RecordHeartbeatsRequest
+	7,  // 68: commandcenter.registry.v1.AgentRegistry.ReportIngestEvidence:input_type -> commandcenter.registry.v1.ReportIngestEvidenceRequest
+	9,  // 69: commandcenter.registry.v1.AgentRegistry.GetAgent:input_type -> commandcenter.registry.v1.GetAgentRequest
+	11, // 70: commandcenter.registry.v1.AgentRegistry.ListAgents:input_type -> commandcenter.registry.v1.ListAgentsRequest
+	14, // 71: commandcenter.registry.v1.AgentRegistry.AddAgent:input_type -> commandcenter.registry.v1.AddAgentRequest
+	16, // 72: commandcenter.registry.v1.AgentRegistry.AcceptAgent:input_type -> commandcenter.registry.v1.AcceptAgentRequest
+	18, // 73: commandcenter.registry.v1.AgentRegistry.BatchAcceptAgents:input_type -> commandcenter.registry.v1.BatchAcceptAgentsRequest
+	22, // 74: commandcenter.registry.v1.AgentRegistry.RelinkAgent:input_type -> commandcenter.registry.v1.RelinkAgentRequest
+	24, // 75: commandcenter.registry.v1.AgentRegistry.BatchRelinkAgents:input_type -> commandcenter.registry.v1.BatchRelinkAgentsRequest
+	26, // 76: commandcenter.registry.v1.AgentRegistry.CountAstrayAgents:input_type -> commandcenter.registry.v1.CountAstrayAgentsRequest
+	28, // 77: commandcenter.registry.v1.AgentRegistry.RejectAgent:input_type -> commandcenter.registry.v1.RejectAgentRequest
+	30, // 78: commandcenter.registry.v1.AgentRegistry.UpdateAgent:input_type -> commandcenter.registry.v1.UpdateAgentRequest
+	32, // 79: commandcenter.registry.v1.AgentRegistry.RemoveAgent:input_type -> commandcenter.registry.v1.RemoveAgentRequest
+	34, // 80: commandcenter.registry.v1.AgentRegistry.ResolveIdentityConflict:input_type -> commandcenter.registry.v1.ResolveIdentityConflictRequest
+	36, // 81: commandcenter.registry.v1.AgentRegistry.RecordHttpVerification:input_type -> commandcenter.registry.v1.RecordHttpVerificationRequest
+	40, // 82: commandcenter.registry.v1.AgentRegistry.ClaimHttpVerifications:input_type -> commandcenter.registry.v1.ClaimHttpVerificationsRequest
+	38, // 83: commandcenter.registry.v1.AgentRegistry.ReportCommandAnswer:input_type -> commandcenter.registry.v1.ReportCommandAnswerRequest
+	42, // 84: commandcenter.registry.v1.AgentRegistry.ListUrlProposals:input_type -> commandcenter.registry.v1.ListUrlProposalsRequest
+	58, // 85: commandcenter.registry.v1.AgentRegistry.ResetToken:input_type -> commandcenter.registry.v1.ResetTokenRequest
+	52, // 86: commandcenter.registry.v1.AgentRegistry.ReadFleet:input_type -> commandcenter.registry.v1.ReadFleetRequest
+	44, // 87: commandcenter.registry.v1.ServerCatalog.ListServers:input_type -> commandcenter.registry.v1.ListServersRequest
+	46, // 88: commandcenter.registry.v1.ServerCatalog.GetServer:input_type -> commandcenter.registry.v1.GetServerRequest
+	48, // 89: commandcenter.registry.v1.ServerCatalog.CreateServer:input_type -> commandcenter.registry.v1.CreateServerRequest
+	50, // 90: commandcenter.registry.v1.ServerCatalog.UpdateServer:input_type -> commandcenter.registry.v1.UpdateServerRequest
+	5,  // 91: commandcenter.registry.v1.AgentRegistry.RecordHeartbeats:output_type -> commandcenter.registry.v1.RecordHeartbeatsResponse
+	8,  // 92: commandcenter.registry.v1.AgentRegistry.ReportIngestEvidence:output_type -> commandcenter.registry.v1.ReportIngestEvidenceResponse
+	10, // 93: commandcenter.registry.v1.AgentRegistry.GetAgent:output_type -> commandcenter.registry.v1.GetAgentResponse
+	12, // 94: commandcenter.registry.v1.AgentRegistry.ListAgents:output_type -> commandcenter.registry.v1.ListAgentsResponse
+	15, // 95: commandcenter.registry.v1.AgentRegistry.AddAgent:output_type -> commandcenter.registry.v1.AddAgentResponse
+	17, // 96: commandcenter.registry.v1.AgentRegistry.AcceptAgent:output_type -> commandcenter.registry.v1.AcceptAgentResponse
+	20, // 97: commandcenter.registry.v1.AgentRegistry.BatchAcceptAgents:output_type -> commandcenter.registry.v1.BatchAcceptAgentsResponse
+	23, // 98: commandcenter.registry.v1.AgentRegistry.RelinkAgent:output_type -> commandcenter.registry.v1.RelinkAgentResponse
+	25, // 99: commandcenter.registry.v1.AgentRegistry.BatchRelinkAgents:output_type -> commandcenter.registry.v1.BatchRelinkAgentsResponse
+	27, // 100: commandcenter.registry.v1.AgentRegistry.CountAstrayAgents:output_type -> commandcenter.registry.v1.CountAstrayAgentsResponse
+	29, // 101: commandcenter.registry.v1.AgentRegistry.RejectAgent:output_type -> commandcenter.registry.v1.RejectAgentResponse
+	31, // 102: commandcenter.registry.v1.AgentRegistry.UpdateAgent:output_type -> commandcenter.registry.v1.UpdateAgentResponse
+	33, // 103: commandcenter.registry.v1.AgentRegistry.RemoveAgent:output_type -> commandcenter.registry.v1.RemoveAgentResponse
+	35, // 104: commandcenter.registry.v1.AgentRegistry.ResolveIdentityConflict:output_type -> commandcenter.registry.v1.ResolveIdentityConflictResponse
+	37, // 105: commandcenter.registry.v1.AgentRegistry.RecordHttpVerification:output_type -> commandcenter.registry.v1.RecordHttpVerificationResponse
+	41, // 106: commandcenter.registry.v1.AgentRegistry.ClaimHttpVerifications:output_type -> commandcenter.registry.v1.ClaimHttpVerificationsResponse
+	39, // 107: commandcenter.registry.v1.AgentRegistry.ReportCommandAnswer:output_type -> commandcenter.registry.v1.ReportCommandAnswerResponse
+	43, // 108: commandcenter.registry.v1.AgentRegistry.ListUrlProposals:output_type -> commandcenter.registry.v1.ListUrlProposalsResponse
+	59, // 109: commandcenter.registry.v1.AgentRegistry.ResetToken:output_type -> commandcenter.registry.v1.ResetTokenResponse
+	53, // 110: commandcenter.registry.v1.AgentRegistry.ReadFleet:output_type -> commandcenter.registry.v1.ReadFleetResponse
+	45, // 111: commandcenter.registry.v1.ServerCatalog.ListServers:output_type -> commandcenter.registry.v1.ListServersResponse
+	47, // 112: commandcenter.registry.v1.ServerCatalog.GetServer:output_type -> commandcenter.registry.v1.GetServerResponse
+	49, // 113: commandcenter.registry.v1.ServerCatalog.CreateServer:output_type -> commandcenter.registry.v1.CreateServerResponse
+	51, // 114: commandcenter.registry.v1.ServerCatalog.UpdateServer:output_type -> commandcenter.registry.v1.UpdateServerResponse
+	91, // [91:115] is the sub-list for method output_type
+	67, // [67:91] is the sub-list for method input_type
+	67, // [67:67] is the sub-list for extension type_name
+	67, // [67:67] is the sub-list for extension extendee
+	0,  // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_commandcenter_registry_v1_registry_proto_init() }
@@ -4024,11 +4407,11 @@ func file_commandcenter_registry_v1_registry_proto_init() {
 	file_commandcenter_registry_v1_agent_proto_init()
 	file_commandcenter_registry_v1_registry_proto_msgTypes[9].OneofWrappers = []any{}
 	file_commandcenter_registry_v1_registry_proto_msgTypes[11].OneofWrappers = []any{}
-	file_commandcenter_registry_v1_registry_proto_msgTypes[22].OneofWrappers = []any{}
-	file_commandcenter_registry_v1_registry_proto_msgTypes[36].OneofWrappers = []any{}
-	file_commandcenter_registry_v1_registry_proto_msgTypes[40].OneofWrappers = []any{}
+	file_commandcenter_registry_v1_registry_proto_msgTypes[28].OneofWrappers = []any{}
 	file_commandcenter_registry_v1_registry_proto_msgTypes[42].OneofWrappers = []any{}
-	file_commandcenter_registry_v1_registry_proto_msgTypes[45].OneofWrappers = []any{
+	file_commandcenter_registry_v1_registry_proto_msgTypes[46].OneofWrappers = []any{}
+	file_commandcenter_registry_v1_registry_proto_msgTypes[48].OneofWrappers = []any{}
+	file_commandcenter_registry_v1_registry_proto_msgTypes[51].OneofWrappers = []any{
 		(*ReadFleetResponse_Head)(nil),
 		(*ReadFleetResponse_Servers)(nil),
 	}
@@ -4038,7 +4421,7 @@ func file_commandcenter_registry_v1_registry_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commandcenter_registry_v1_registry_proto_rawDesc), len(file_commandcenter_registry_v1_registry_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   52,
+			NumMessages:   58,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -26,6 +26,9 @@ const (
 	AgentRegistry_AddAgent_FullMethodName                = "/commandcenter.registry.v1.AgentRegistry/AddAgent"
 	AgentRegistry_AcceptAgent_FullMethodName             = "/commandcenter.registry.v1.AgentRegistry/AcceptAgent"
 	AgentRegistry_BatchAcceptAgents_FullMethodName       = "/commandcenter.registry.v1.AgentRegistry/BatchAcceptAgents"
+	AgentRegistry_RelinkAgent_FullMethodName             = "/commandcenter.registry.v1.AgentRegistry/RelinkAgent"
+	AgentRegistry_BatchRelinkAgents_FullMethodName       = "/commandcenter.registry.v1.AgentRegistry/BatchRelinkAgents"
+	AgentRegistry_CountAstrayAgents_FullMethodName       = "/commandcenter.registry.v1.AgentRegistry/CountAstrayAgents"
 	AgentRegistry_RejectAgent_FullMethodName             = "/commandcenter.registry.v1.AgentRegistry/RejectAgent"
 	AgentRegistry_UpdateAgent_FullMethodName             = "/commandcenter.registry.v1.AgentRegistry/UpdateAgent"
 	AgentRegistry_RemoveAgent_FullMethodName             = "/commandcenter.registry.v1.AgentRegistry/RemoveAgent"
@@ -59,6 +62,12 @@ type AgentRegistryClient interface {
 	AcceptAgent(ctx context.Context, in *AcceptAgentRequest, opts ...grpc.CallOption) (*AcceptAgentResponse, error)
 	// BatchAcceptAgents accepts many agents whose servers exist by name; answers per item.
 	BatchAcceptAgents(ctx context.Context, in *BatchAcceptAgentsRequest, opts ...grpc.CallOption) (*BatchAcceptAgentsResponse, error)
+	// RelinkAgent links an agent whose server's row is gone, or has another name, to the server of its name. Its registration state stays.
+	RelinkAgent(ctx context.Context, in *RelinkAgentRequest, opts ...grpc.CallOption) (*RelinkAgentResponse, error)
+	// BatchRelinkAgents relinks many agents, or all that are astray.
+	BatchRelinkAgents(ctx context.Context, in *BatchRelinkAgentsRequest, opts ...grpc.CallOption) (*BatchRelinkAgentsResponse, error)
+	// CountAstrayAgents counts the agents that have to be relinked.
+	CountAstrayAgents(ctx context.Context, in *CountAstrayAgentsRequest, opts ...grpc.CallOption) (*CountAstrayAgentsResponse, error)
 	// RejectAgent rejects a Pending or Accepted agent; the link is kept.
 	RejectAgent(ctx context.Context, in *RejectAgentRequest, opts ...grpc.CallOption) (*RejectAgentResponse, error)
 	// UpdateAgent changes the base URL or the Service Bus flag. A new base URL clears its verification.
@@ -155,6 +164,36 @@ func (c *agentRegistryClient) BatchAcceptAgents(ctx context.Context, in *BatchAc
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(BatchAcceptAgentsResponse)
 	err := c.cc.Invoke(ctx, AgentRegistry_BatchAcceptAgents_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *agentRegistryClient) RelinkAgent(ctx context.Context, in *RelinkAgentRequest, opts ...grpc.CallOption) (*RelinkAgentResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RelinkAgentResponse)
+	err := c.cc.Invoke(ctx, AgentRegistry_RelinkAgent_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *agentRegistryClient) BatchRelinkAgents(ctx context.Context, in *BatchRelinkAgentsRequest, opts ...grpc.CallOption) (*BatchRelinkAgentsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(BatchRelinkAgentsResponse)
+	err := c.cc.Invoke(ctx, AgentRegistry_BatchRelinkAgents_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *agentRegistryClient) CountAstrayAgents(ctx context.Context, in *CountAstrayAgentsRequest, opts ...grpc.CallOption) (*CountAstrayAgentsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CountAstrayAgentsResponse)
+	err := c.cc.Invoke(ctx, AgentRegistry_CountAstrayAgents_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -291,6 +330,12 @@ type AgentRegistryServer interface {
 	AcceptAgent(context.Context, *AcceptAgentRequest) (*AcceptAgentResponse, error)
 	// BatchAcceptAgents accepts many agents whose servers exist by name; answers per item.
 	BatchAcceptAgents(context.Context, *BatchAcceptAgentsRequest) (*BatchAcceptAgentsResponse, error)
+	// RelinkAgent links an agent whose server's row is gone, or has another name, to the server of its name. Its registration state stays.
+	RelinkAgent(context.Context, *RelinkAgentRequest) (*RelinkAgentResponse, error)
+	// BatchRelinkAgents relinks many agents, or all that are astray.
+	BatchRelinkAgents(context.Context, *BatchRelinkAgentsRequest) (*BatchRelinkAgentsResponse, error)
+	// CountAstrayAgents counts the agents that have to be relinked.
+	CountAstrayAgents(context.Context, *CountAstrayAgentsRequest) (*CountAstrayAgentsResponse, error)
 	// RejectAgent rejects a Pending or Accepted agent; the link is kept.
 	RejectAgent(context.Context, *RejectAgentRequest) (*RejectAgentResponse, error)
 	// UpdateAgent changes the base URL or the Service Bus flag. A new base URL clears its verification.
@@ -343,6 +388,15 @@ func (UnimplementedAgentRegistryServer) AcceptAgent(context.Context, *AcceptAgen
 }
 func (UnimplementedAgentRegistryServer) BatchAcceptAgents(context.Context, *BatchAcceptAgentsRequest) (*BatchAcceptAgentsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method BatchAcceptAgents not implemented")
+}
+func (UnimplementedAgentRegistryServer) RelinkAgent(context.Context, *RelinkAgentRequest) (*RelinkAgentResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RelinkAgent not implemented")
+}
+func (UnimplementedAgentRegistryServer) BatchRelinkAgents(context.Context, *BatchRelinkAgentsRequest) (*BatchRelinkAgentsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method BatchRelinkAgents not implemented")
+}
+func (UnimplementedAgentRegistryServer) CountAstrayAgents(context.Context, *CountAstrayAgentsRequest) (*CountAstrayAgentsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CountAstrayAgents not implemented")
 }
 func (UnimplementedAgentRegistryServer) RejectAgent(context.Context, *RejectAgentRequest) (*RejectAgentResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RejectAgent not implemented")
@@ -517,6 +571,60 @@ func _AgentRegistry_BatchAcceptAgents_Handler(srv interface{}, ctx context.Conte
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(AgentRegistryServer).BatchAcceptAgents(ctx, req.(*BatchAcceptAgentsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AgentRegistry_RelinkAgent_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RelinkAgentRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AgentRegistryServer).RelinkAgent(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AgentRegistry_RelinkAgent_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AgentRegistryServer).RelinkAgent(ctx, req.(*RelinkAgentRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AgentRegistry_BatchRelinkAgents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(BatchRelinkAgentsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AgentRegistryServer).BatchRelinkAgents(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AgentRegistry_BatchRelinkAgents_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AgentRegistryServer).BatchRelinkAgents(ctx, req.(*BatchRelinkAgentsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _AgentRegistry_CountAstrayAgents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CountAstrayAgentsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AgentRegistryServer).CountAstrayAgents(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AgentRegistry_CountAstrayAgents_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AgentRegistryServer).CountAstrayAgents(ctx, req.(*CountAstrayAgentsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -728,6 +836,18 @@ var AgentRegistry_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "BatchAcceptAgents",
 			Handler:    _AgentRegistry_BatchAcceptAgents_Handler,
+		},
+		{
+			MethodName: "RelinkAgent",
+			Handler:    _AgentRegistry_RelinkAgent_Handler,
+		},
+		{
+			MethodName: "BatchRelinkAgents",
+			Handler:    _AgentRegistry_BatchRelinkAgents_Handler,
+		},
+		{
+			MethodName: "CountAstrayAgents",
+			Handler:    _AgentRegistry_CountAstrayAgents_Handler,
 		},
 		{
 			MethodName: "RejectAgent",

@@ -3,8 +3,7 @@
 CREATE TABLE TblAvailabilityServerName (
     ServerKey INTEGER NOT NULL PRIMARY KEY,
     Name      TEXT NOT NULL,
-    Folded    TEXT NOT NULL,
-    NameHash  TEXT NOT NULL
+    NameKey   TEXT NOT NULL
 );
 
-CREATE INDEX IX_TblAvailabilityServerName_NameHash ON TblAvailabilityServerName (NameHash);
+CREATE INDEX IX_TblAvailabilityServerName_NameKey ON TblAvailabilityServerName (NameKey);

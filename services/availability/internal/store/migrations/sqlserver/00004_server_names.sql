@@ -3,8 +3,7 @@
 CREATE TABLE dbo.TblAvailabilityServerName (
     ServerKey bigint NOT NULL PRIMARY KEY,
     Name      nvarchar(max) COLLATE Latin1_General_BIN2 NOT NULL,
-    Folded    nvarchar(max) COLLATE Latin1_General_BIN2 NOT NULL,
-    NameHash  nvarchar(64) COLLATE Latin1_General_BIN2 NOT NULL
+    NameKey   nvarchar(512) COLLATE Latin1_General_BIN2 NOT NULL
 );
 
-CREATE INDEX IX_TblAvailabilityServerName_NameHash ON dbo.TblAvailabilityServerName (NameHash);
+CREATE INDEX IX_TblAvailabilityServerName_NameKey ON dbo.TblAvailabilityServerName (NameKey);

@@ -12,6 +12,6 @@ WHERE s.ServerKey > @afterKey AND s.Type = 'BenefitManager' COLLATE NOCASE
   AND (@disagrees < 0 OR @disagrees = (COALESCE(s.Online, 0) <> COALESCE(a.OnlineDecided, s.Online, 0)))
   AND (@codes = '' OR instr(@codes, ',' || (COALESCE(a.Verdict, 3) * 8 + CASE WHEN COALESCE(a.Held, '') <> '' THEN 4 ELSE 0 END
         + COALESCE(a.Maintenance, 0) * 2 + COALESCE(s.Online, 0)) || ',') > 0)
-  AND (@query = '' OR instr(COALESCE(n.Folded, lower(s.Name)), @query) > 0)
+  AND (@query = '' OR instr(COALESCE(n.NameKey, lower(s.Name)), @query) > 0)
 ORDER BY s.ServerKey
 LIMIT @limit;

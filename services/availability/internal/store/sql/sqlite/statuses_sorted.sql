@@ -2,7 +2,7 @@ SELECT q.* FROM (
 SELECT s.ServerKey, s.Name, s.Online,
        a.Verdict, a.Reason, a.Detail, a.OnlineDecided, a.Maintenance, a.Held, a.HeldPath, a.HeardAt, a.HeardPath, a.Since, a.SecondWriterAt,
        m.IsOn, m.Reason, m.EndAt, m.ChangedBy, m.ChangedAt, m.Version,
-       CASE @sort WHEN 'name' THEN COALESCE(n.Folded, lower(s.Name)) WHEN 'verdict' THEN CAST(COALESCE(a.Verdict, 0) AS TEXT)
+       CASE @sort WHEN 'name' THEN COALESCE(n.NameKey, lower(s.Name)) WHEN 'verdict' THEN CAST(COALESCE(a.Verdict, 0) AS TEXT)
                   WHEN 'since' THEN COALESCE(a.Since, '') ELSE printf('%020d', s.ServerKey) END AS SortKey
 FROM TblServer s
 LEFT JOIN TblAvailabilityStatus a ON a.ServerKey = s.ServerKey
@@ -15,7 +15,7 @@ WHERE s.Type = 'BenefitManager' COLLATE NOCASE
   AND (@disagrees < 0 OR @disagrees = (COALESCE(s.Online, 0) <> COALESCE(a.OnlineDecided, s.Online, 0)))
   AND (@codes = '' OR instr(@codes, ',' || (COALESCE(a.Verdict, 3) * 8 + CASE WHEN COALESCE(a.Held, '') <> '' THEN 4 ELSE 0 END
         + COALESCE(a.Maintenance, 0) * 2 + COALESCE(s.Online, 0)) || ',') > 0)
-  AND (@query = '' OR instr(COALESCE(n.Folded, lower(s.Name)), @query) > 0)
+  AND (@query = '' OR instr(COALESCE(n.NameKey, lower(s.Name)), @query) > 0)
 ) q
 WHERE @afterKey = 0
    OR (@descending = 0 AND (q.SortKey > @afterSort OR (q.SortKey = @afterSort AND q.ServerKey > @afterKey)))

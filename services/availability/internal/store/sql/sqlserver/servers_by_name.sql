@@ -4,5 +4,5 @@ SELECT s.ServerKey, s.Name, s.Online,
 FROM dbo.TblServer s
 LEFT JOIN dbo.TblAvailabilityStatus a ON a.ServerKey = s.ServerKey
 LEFT JOIN dbo.TblMaintenanceSwitch m ON m.ServerKey = s.ServerKey
-WHERE s.Name = @name OR s.Name = @folded OR s.ServerKey IN (SELECT n.ServerKey FROM dbo.TblAvailabilityServerName n WHERE n.NameHash = @hash)
+WHERE s.Name = @name OR s.Name = @folded OR s.ServerKey IN (SELECT n.ServerKey FROM dbo.TblAvailabilityServerName n WHERE n.NameKey = @nameKey)
 ORDER BY s.ServerKey;

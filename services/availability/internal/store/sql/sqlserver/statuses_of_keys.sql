@@ -15,5 +15,5 @@ WHERE s.ServerKey > @afterKey AND s.Type = N'BenefitManager'
   AND (@disagrees < 0 OR @disagrees = CASE WHEN COALESCE(s.Online, 0) <> COALESCE(a.OnlineDecided, s.Online, 0) THEN 1 ELSE 0 END)
   AND (@codes = N'' OR CHARINDEX(N',' + CAST(COALESCE(a.Verdict, 3) * 8 + CASE WHEN COALESCE(a.Held, N'') <> N'' THEN 4 ELSE 0 END
         + CAST(COALESCE(a.Maintenance, 0) AS int) * 2 + CAST(COALESCE(s.Online, 0) AS int) AS nvarchar(10)) + N',', @codes) > 0)
-  AND (@query = N'' OR CHARINDEX(@query, COALESCE(n.Folded, LOWER(s.Name) COLLATE Latin1_General_BIN2)) > 0)
+  AND (@query = N'' OR CHARINDEX(@query, COALESCE(n.NameKey, LOWER(s.Name) COLLATE Latin1_General_BIN2)) > 0)
 ORDER BY s.ServerKey;

@@ -2,7 +2,7 @@ SELECT TOP (@limit) q.* FROM (
 SELECT s.ServerKey, s.Name, s.Online,
        a.Verdict, a.Reason, a.Detail, a.OnlineDecided, a.Maintenance, a.Held, a.HeldPath, a.HeardAt, a.HeardPath, a.Since, a.SecondWriterAt,
        m.IsOn, m.Reason AS SwitchReason, m.EndAt, m.ChangedBy, m.ChangedAt, m.Version,
-       CASE @sort WHEN 'name' THEN COALESCE(n.Folded, LOWER(s.Name) COLLATE Latin1_General_BIN2) WHEN 'verdict' THEN CAST(COALESCE(a.Verdict, 0) AS nvarchar(10))
+       CASE @sort WHEN 'name' THEN COALESCE(n.NameKey, LOWER(s.Name) COLLATE Latin1_General_BIN2) WHEN 'verdict' THEN CAST(COALESCE(a.Verdict, 0) AS nvarchar(10))
                   WHEN 'since' THEN COALESCE(CONVERT(nvarchar(30), a.Since, 126), N'')
                   ELSE RIGHT(N'00000000000000000000' + CAST(s.ServerKey AS nvarchar(20)), 20) END AS SortKey
 FROM dbo.TblServer s
@@ -16,7 +16,7 @@ WHERE s.Type = N'BenefitManager'
   AND (@disagrees < 0 OR @disagrees = CASE WHEN COALESCE(s.Online, 0) <> COALESCE(a.OnlineDecided, s.Online, 0) THEN 1 ELSE 0 END)
   AND (@codes = N'' OR CHARINDEX(N',' + CAST(COALESCE(a.Verdict, 3) * 8 + CASE WHEN COALESCE(a.Held, N'') <> N'' THEN 4 ELSE 0 END
         + CAST(COALESCE(a.Maintenance, 0) AS int) * 2 + CAST(COALESCE(s.Online, 0) AS int) AS nvarchar(10)) + N',', @codes) > 0)
-  AND (@query = N'' OR CHARINDEX(@query, COALESCE(n.Folded, LOWER(s.Name) COLLATE Latin1_General_BIN2)) > 0)
+  AND (@query = N'' OR CHARINDEX(@query, COALESCE(n.NameKey, LOWER(s.Name) COLLATE Latin1_General_BIN2)) > 0)
 ) q
 WHERE @afterKey = 0
    OR (@descending = 0 AND (q.SortKey > @afterSort OR (q.SortKey = @afterSort AND q.ServerKey > @afterKey)))

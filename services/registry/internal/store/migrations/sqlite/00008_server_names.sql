@@ -3,8 +3,7 @@
 CREATE TABLE TblServerName (
     ServerKey INTEGER NOT NULL PRIMARY KEY,
     Name      TEXT NOT NULL,
-    Folded    TEXT NOT NULL,
-    NameHash  TEXT NOT NULL
+    NameKey   TEXT NOT NULL
 );
 
-CREATE INDEX IX_TblServerName_NameHash ON TblServerName (NameHash);
+CREATE INDEX IX_TblServerName_NameKey ON TblServerName (NameKey);

@@ -3,8 +3,7 @@
 CREATE TABLE dbo.TblServerName (
     ServerKey bigint NOT NULL PRIMARY KEY,
     Name      nvarchar(max) COLLATE Latin1_General_BIN2 NOT NULL,
-    Folded    nvarchar(max) COLLATE Latin1_General_BIN2 NOT NULL,
-    NameHash  nvarchar(64) COLLATE Latin1_General_BIN2 NOT NULL
+    NameKey   nvarchar(512) COLLATE Latin1_General_BIN2 NOT NULL
 );
 
-CREATE INDEX IX_TblServerName_NameHash ON dbo.TblServerName (NameHash);
+CREATE INDEX IX_TblServerName_NameKey ON dbo.TblServerName (NameKey);

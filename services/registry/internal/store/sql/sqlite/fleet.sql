@@ -13,4 +13,10 @@ SELECT 5, e.Path, e.AliveAt, NULL, e.BrokerAheadMs, e.BrokerAheadWithinMs, NULL,
 FROM TblIngestEvidence e WHERE e.BrokerAheadMs IS NOT NULL
 UNION ALL
 SELECT 6, 0, c.SeenAt, NULL, NULL, NULL, NULL, NULL
-FROM TblRegistryClock c;
+FROM TblRegistryClock c
+UNION ALL
+SELECT 7, t.ServerKey, NULL, NULL, a.RegistrationState, NULL, a.Name, NULL
+FROM TblServerName o
+JOIN TblServer t ON t.ServerKey = o.ServerKey AND o.Name = t.Name
+JOIN TblAgent a ON a.NameKey = o.NameKey
+WHERE a.ServerKey <> t.ServerKey;

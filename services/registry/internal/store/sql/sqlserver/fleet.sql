@@ -14,4 +14,10 @@ SELECT 5, CAST(e.Path AS bigint), e.AliveAt, CAST(NULL AS datetime2(3)), e.Broke
 FROM dbo.TblIngestEvidence e WHERE e.BrokerAheadMs IS NOT NULL
 UNION ALL
 SELECT 6, CAST(0 AS bigint), c.SeenAt, CAST(NULL AS datetime2(3)), CAST(NULL AS bigint), CAST(NULL AS bigint), CAST(NULL AS nvarchar(128)), CAST(NULL AS nvarchar(2048))
-FROM dbo.TblRegistryClock c;
+FROM dbo.TblRegistryClock c
+UNION ALL
+SELECT 7, CAST(t.ServerKey AS bigint), CAST(NULL AS datetime2(3)), CAST(NULL AS datetime2(3)), CAST(a.RegistrationState AS bigint), CAST(NULL AS bigint), a.Name, CAST(NULL AS nvarchar(2048))
+FROM dbo.TblServerName o
+JOIN dbo.TblServer t ON t.ServerKey = o.ServerKey AND CAST(t.Name AS nvarchar(max)) COLLATE Latin1_General_BIN2 = o.Name
+JOIN dbo.TblAgent a ON a.NameKey = o.NameKey
+WHERE a.ServerKey <> t.ServerKey;

@@ -1,0 +1,113 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/commandcenter/fleet/services/registry/internal/enrollment"
+	"github.com/commandcenter/fleet/services/registry/internal/store"
+)
+
+func astray(t *testing.T, s *store.Store, agents, relinkable int64) {
+	t.Helper()
+	if a, r, err := s.Astray(t.Context()); err != nil || a != agents || r != relinkable {
+		t.Errorf("%d agents are astray, %d of them can be relinked (%v); want %d, %d", a, r, err, agents, relinkable)
+	}
+}
+
+func relink(t *testing.T, s *store.Store, agent string) (store.Agent, error) {
+	t.Helper()
+	return s.Relink(t.Context(), name(t, agent), read(t, s, agent).Etag(), "op")
+}
+
+// Another codebase deletes a server's row and makes it again: seen, said, and relinked by one act of an operator.
+func TestI18_AnAgentWhoseRowWasMadeAgainIsRelinkedByName(t *testing.T) {
+	s, raw := onSQLite(t)
+	insert := `INSERT INTO TblServer (Name, Url, Type, Active, Online) VALUES (?, 'https://x', 'BenefitManager', 1, 1)`
+	for i, agent := range []string{"ÖL-1", "SP-2", "SP-3"} {
+		if _, err := raw.ExecContext(t.Context(), insert, agent); err != nil {
+			t.Fatal(err)
+		}
+		record(t, s, beat(t, agent, "b", 1, at(i+1)))
+		accept(t, s, agent, false)
+	}
+	astray(t, s, 0, 0)
+	var fine *store.NotAstrayError
+	if _, err := relink(t, s, "öl-1"); !errors.As(err, &fine) {
+		t.Errorf("one that is linked: %v", err)
+	}
+	run(t, raw, `DELETE FROM TblServer WHERE Name <> 'SP-3'`)
+	astray(t, s, 2, 0)
+	var none *store.ServerNotFoundError
+	if _, err := relink(t, s, "SP-2"); !errors.As(err, &none) {
+		t.Errorf("without a row of its name: %v", err)
+	}
+	for _, server := range []string{"öl-1", "SP-2"} {
+		if _, err := raw.ExecContext(t.Context(), insert, server); err != nil {
+			t.Fatal(err)
+		}
+	}
+	astray(t, s, 2, 2)
+	for _, server := range fleetOf(t, s).Servers {
+		if server.Key > 3 && (!server.Astray || server.Agent == "" || server.State != enrollment.Accepted) {
+			t.Errorf("availability is not told of %+v", server)
+		}
+	}
+	before := read(t, s, "ÖL-1")
+	var state *store.StateError
+	if _, _, err := s.Accept(t.Context(), store.Acceptance{Name: name(t, "ÖL-1"), Etag: before.Etag(), Actor: "op"}); !errors.As(err, &state) || !state.Astray {
+		t.Errorf("accepting it again: %v", err)
+	}
+	after, err := relink(t, s, "ÖL-1")
+	if err != nil || after.Server == nil || after.Server.Name != "öl-1" || after.State != enrollment.Accepted || after.DecidedBy != "op" {
+		t.Fatalf("%+v %v", after, err)
+	}
+	var stale *store.StaleEtagError
+	if _, err := s.Relink(t.Context(), name(t, "ÖL-1"), before.Etag(), "other"); !errors.As(err, &stale) {
+		t.Errorf("a second operator is not told: %v", err)
+	}
+	astray(t, s, 1, 1)
+	if notes(t, raw) != 0 {
+		t.Error("rows that are gone are remembered")
+	}
+}
+
+// After a whole table was imported, keys may be those of other servers: every agent is relinked, whatever holds its server's key.
+func TestI18_AnImportThatMixesTheKeysIsMended(t *testing.T) {
+	s, raw := onSQLite(t)
+	const agents = 40
+	for i := range agents {
+		run(t, raw, fmt.Sprintf(`INSERT INTO TblServer (ServerKey, Name, Url, Type, Active, Online) VALUES (%d, 'SP-%d', 'https://x', 'BenefitManager', 1, 1)`, i+1, i))
+		record(t, s, beat(t, fmt.Sprintf("sp-%d", i), "b", 1, at(i+1)))
+		accept(t, s, fmt.Sprintf("sp-%d", i), false)
+	}
+	run(t, raw, `DELETE FROM TblServer`)
+	for i := range agents { // in another order, and one has no row any more
+		if i != 7 {
+			run(t, raw, fmt.Sprintf(`INSERT INTO TblServer (ServerKey, Name, Url, Type, Active, Online) VALUES (%d, 'SP-%d', 'https://x', 'BenefitManager', 1, 1)`, (i*3)%agents+1, i))
+		}
+	}
+	moved := int64(0)
+	for i := range agents {
+		if (i*3)%agents != i && i != 7 {
+			moved++
+		}
+	}
+	astray(t, s, moved+1, moved)
+	strays, err := s.Strays(t.Context(), 1000, 0)
+	if err != nil || int64(len(strays)) != moved+1 {
+		t.Fatal(strays, err)
+	}
+	for _, stray := range strays {
+		if _, err := s.RelinkStray(t.Context(), stray.Name, "op"); (err == nil) == (stray.Name.Key == "sp-7") {
+			t.Errorf("%s: %v", stray.Name.Spelling, err)
+		}
+	}
+	astray(t, s, 1, 0)
+	for i := range agents {
+		if agent := read(t, s, fmt.Sprintf("sp-%d", i)); i != 7 && (agent.Server == nil || agent.Server.Name != fmt.Sprintf("SP-%d", i)) {
+			t.Errorf("%s is linked to %+v", agent.Name, agent.Server)
+		}
+	}
+}

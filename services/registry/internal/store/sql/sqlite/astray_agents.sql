@@ -1,0 +1,8 @@
+SELECT a.AgentKey, a.Name, a.NameKey
+FROM TblAgent a
+LEFT JOIN TblServer s ON s.ServerKey = a.ServerKey
+LEFT JOIN TblServerName n ON n.ServerKey = s.ServerKey AND n.Name = s.Name COLLATE BINARY
+WHERE a.ServerKey IS NOT NULL AND (s.ServerKey IS NULL OR n.NameKey <> a.NameKey)
+  AND a.AgentKey > @afterKey
+ORDER BY a.AgentKey
+LIMIT @limit;

@@ -1,0 +1,2 @@
+UPDATE TblAgent SET ServerKey = -AgentKey, DecisionVersion = DecisionVersion + 1
+WHERE AgentKey = @agentKey AND DecisionVersion = @version;

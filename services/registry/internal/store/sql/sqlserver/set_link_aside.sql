@@ -1,0 +1,2 @@
+UPDATE dbo.TblAgent SET ServerKey = -AgentKey, DecisionVersion = DecisionVersion + 1
+WHERE AgentKey = @agentKey AND DecisionVersion = @version;
