@@ -94,8 +94,7 @@ func document(methods []protoreflect.MethodDescriptor, problem protoreflect.Mess
 	paths := map[string]object{}
 	for _, method := range methods {
 		if name := tag(method.Parent()); !slices.ContainsFunc(tags, func(one object) bool { return one[0].value == name }) {
-			short, long := summary(method.Parent())
-			tags = append(tags, object{{"name", name}, {"description", strings.TrimSpace(short + ". " + long)}})
+			tags = append(tags, object{{"name", name}, {"description", comment(method.Parent())}})
 		}
 		for _, at := range routesOf(method) {
 			if paths[at.template] == nil {

@@ -27,6 +27,9 @@ func routesOf(method protoreflect.MethodDescriptor) []route {
 		for _, part := range strings.Split(one.Template, "{")[1:] {
 			name, _, _ := strings.Cut(part, "}")
 			made.pathFields = append(made.pathFields, name)
+			// The document calls a parameter by the name that its field has in JSON.
+			field := method.Input().Fields().ByName(protoreflect.Name(name))
+			made.template = strings.Replace(made.template, "{"+name+"}", "{"+field.JSONName()+"}", 1)
 		}
 		found = append(found, made)
 	}
@@ -83,7 +86,7 @@ func (s *schemas) parameters(method protoreflect.MethodDescriptor, at route) []o
 		}
 		parameter, where := object{{"name", field.JSONName()}}, "query"
 		if inPath {
-			parameter, where = object{{"name", string(field.Name())}}, "path"
+			where = "path"
 		}
 		parameter = parameter.with("in", where).withText("description", comment(field))
 		if inPath || always(field, true) {

@@ -3,6 +3,7 @@ package rest
 import (
 	"encoding/json"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -123,5 +124,40 @@ func TestTheReasonsAreTheErrorTables(t *testing.T) {
 	}
 	if !slices.Equal(document.Components.Schemas.Reason.Enum, fault.Reasons()) {
 		t.Errorf("%v and not %v: make generate", document.Components.Schemas.Reason.Enum, fault.Reasons())
+	}
+}
+
+// The reference shows every operation and every type, and loads and runs nothing but its own style.
+func TestTheReferenceShowsTheWholeDocument(t *testing.T) {
+	f := newFace(t, authn.Local())
+	answered := f.do("GET", "/docs", "")
+	page := string(answered.body)
+	if answered.StatusCode != http.StatusOK || !strings.HasPrefix(answered.Header.Get("Content-Type"), "text/html") {
+		t.Fatalf("%s %v", answered.Status, answered.Header)
+	}
+	if policy := answered.Header.Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'; style-src 'self'") {
+		t.Errorf("the policy is %q", policy)
+	}
+	for _, foreign := range []string{"<script", "style=", "http://", "src="} {
+		if strings.Contains(strings.ReplaceAll(page, "http://127.0.0.1", ""), foreign) {
+			t.Errorf("the page has %s", foreign)
+		}
+	}
+	for at, operation := range describedOperations(t) {
+		if !strings.Contains(page, `<article id="`+operation.OperationID+`">`) || !strings.Contains(page, "<code>"+at.Template+"</code>") {
+			t.Errorf("%v is not shown", at)
+		}
+	}
+	links := regexp.MustCompile(`href="#([^"]+)"`).FindAllStringSubmatch(page, -1)
+	for _, link := range links {
+		if !strings.Contains(page, `id="`+link[1]+`"`) {
+			t.Errorf("a link leads to no %s", link[1])
+		}
+	}
+	if len(links) < 200 {
+		t.Errorf("%d links", len(links))
+	}
+	if style := f.do("GET", "/docs.css", ""); style.StatusCode != http.StatusOK || !strings.HasPrefix(style.Header.Get("Content-Type"), "text/css") {
+		t.Errorf("%s %v", style.Status, style.Header)
 	}
 }

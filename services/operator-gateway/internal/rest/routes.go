@@ -10,6 +10,7 @@ import (
 
 	contracts "github.com/commandcenter/fleet/proto"
 	"github.com/commandcenter/fleet/services/internal/fault"
+	"github.com/commandcenter/fleet/services/operator-gateway/internal/reference"
 )
 
 // routes knows which methods each path has, from the OpenAPI document.
@@ -24,9 +25,12 @@ type route struct {
 // pages are what is served beside the interface: where to look, and its description.
 var pages = map[string]struct{ kind, content string }{
 	"/openapi.json": {"application/json", oneLine(contracts.OpenAPI)},
+	"/docs":         {"text/html; charset=utf-8", referencePage(contracts.OpenAPI)},
+	"/docs.css":     {"text/css; charset=utf-8", reference.Style},
 	"/": {"text/plain; charset=utf-8", `CommandCenter agent fleet
 
-/openapi.json                              this interface, for people and tools
+/docs                                      this interface, for people
+/openapi.json                              and for tools
 /api/agents                                the agents that take commands, and how each is reached
 /api/agents/{agent}/route                  which way its next command would take, and why
 /api/availability/servers                  which servers are available, and why
@@ -40,6 +44,15 @@ var pages = map[string]struct{ kind, content string }{
 
 JSON comes indented with ?pretty, and to curl and wget; on one line with Accept: application/json, and to programs.
 `},
+}
+
+// referencePage is a document as people read it.
+func referencePage(document []byte) string {
+	page, err := reference.Page(document)
+	if err != nil {
+		return "the reference cannot be shown: " + err.Error()
+	}
+	return page
 }
 
 // oneLine is a document as programs get it.
@@ -142,6 +155,7 @@ func (h *handler) serveAside(w http.ResponseWriter, r *http.Request) bool {
 		h.refuse(w, requestOf(r.Context()), methodNotAllowed(w, r.Method, r.URL.Path, allowed))
 	default:
 		w.Header().Set("Content-Type", page.kind)
+		w.Header().Set("Content-Security-Policy", reference.Policy)
 		_, _ = w.Write([]byte(page.content))
 	}
 	return true
