@@ -191,7 +191,7 @@ func (o odd) ask(ctx context.Context, r oddRoute, path, query, body string) stri
 		return "is no problem: " + shown
 	case response.StatusCode >= 400 && internals.Match(bytes.ReplaceAll(text, []byte(huge), nil)):
 		return "tells of what we are made of: " + shown
-	case response.StatusCode == http.StatusBadRequest && !bytes.Contains(text, []byte(`"pointer"`)):
+	case response.StatusCode == http.StatusBadRequest && !bytes.Contains(text, []byte("the request is not HTTP")) && !bytes.Contains(text, []byte(`"pointer"`)):
 		return "names no field: " + shown
 	case !json.Valid(text) && response.Header.Get("Content-Type") != "application/x-ndjson" && len(text) > 0:
 		return "is no JSON: " + shown

@@ -145,6 +145,9 @@ func TestI17_RESTErrorsSayWhatIsWrong(t *testing.T) {
 		}
 	}
 	agent.problem("compressed", agent.do("POST", "/agent/v1/heartbeat", "{}", "Content-Encoding", "gzip"), 415, "UNSUPPORTED_MEDIA_TYPE")
+	if got := agent.do("GET", "/agent/v1/control-server", "", "Grpc-Timeout", "soon"); got.status != 400 || !strings.Contains(got.text, `"#/Grpc-Timeout"`) {
+		t.Errorf("a timeout that is none: %d %s", got.status, got.text)
+	}
 	agent.problem("a trailing slash", agent.do("POST", "/agent/v1/heartbeat/", "{}"), 404, "ROUTE_NOT_FOUND")
 	agent.problem("a rule broken under a name of the contract's file", agent.do("POST", "/agent/v1/heartbeat",
 		`{"heartbeat":{"name":"BM-1"},"token":"`+tokenOf(1)+`","list_etag":"`+strings.Repeat("e", 200)+`"}`), 400, "INVALID_ARGUMENT")

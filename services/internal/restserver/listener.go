@@ -233,11 +233,15 @@ func ownAnswer(content, head []byte) *fault.Error {
 // malformed says what is wrong with a request that is no HTTP. Head is the beginning of what was read last, in most cases of it.
 func malformed(said string, head []byte) *fault.Error {
 	first, _, _ := bytes.Cut(head, []byte("\r\n"))
-	if words := strings.Split(string(first), " "); len(words) == 3 && strings.HasPrefix(words[2], "HTTP/1.") {
-		if target, _, _ := strings.Cut(words[1], "?"); strings.HasPrefix(target, "/") {
-			if _, err := url.PathUnescape(target); err != nil {
-				return fault.Invalid("#/path", "has a %% that two hexadecimal digits do not follow; write a %% itself as %%25")
-			}
+	if target := targetOf(string(first)); strings.HasPrefix(target, "/") {
+		path, query, _ := strings.Cut(target, "?")
+		switch _, err := url.PathUnescape(path); {
+		case strings.ContainsFunc(path, unprintable):
+			return fault.Invalid("#/path", "holds a blank or another character that must be escaped, a blank as %%20")
+		case strings.ContainsFunc(query, unprintable):
+			return fault.Invalid("#/query", "holds a blank or another character that must be escaped, a blank as %%20")
+		case err != nil:
+			return fault.Invalid("#/path", "has a %% that two hexadecimal digits do not follow; write a %% itself as %%25")
 		}
 	}
 	if strings.Contains(strings.ToLower(said), "host header") {
@@ -245,6 +249,17 @@ func malformed(said string, head []byte) *fault.Error {
 	}
 	return fault.New(fault.InvalidArgument, "the request is not HTTP: its request line or one of its headers cannot be read. Nothing was done")
 }
+
+// targetOf is what stands in a request line between the method and the version of HTTP; empty where that is not there.
+func targetOf(line string) string {
+	_, rest, _ := strings.Cut(line, " ")
+	if end := strings.LastIndex(rest, " HTTP/1."); end >= 0 {
+		return rest[:end]
+	}
+	return ""
+}
+
+func unprintable(letter rune) bool { return letter <= ' ' || letter == 0x7f }
 
 // refuse answers in net/http's place, which then closes the connection.
 func refuse(to net.Conn, logger *slog.Logger, err *fault.Error) {

@@ -66,11 +66,13 @@ func TestWhatNetHTTPAnswersIsAProblem(t *testing.T) {
 			status          int
 			reason, pointer string
 		}{
-			"GET /a%zzb HTTP/1.1\r\nHost: x\r\n\r\n":                                           {400, "INVALID_ARGUMENT", "#/path"},
-			"GET /a% HTTP/1.1\r\nHost: x\r\n\r\n":                                              {400, "INVALID_ARGUMENT", "#/path"},
-			"GET / HTTP/1.1\r\n\r\n":                                                           {400, "INVALID_ARGUMENT", "#/Host"},
-			"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n":                                     {400, "INVALID_ARGUMENT", ""},
-			"GET / HTTP/1.1\r\nHost: x\r\nno header\r\n\r\n":                                   {400, "INVALID_ARGUMENT", ""},
+			"GET /a%zzb HTTP/1.1\r\nHost: x\r\n\r\n":         {400, "INVALID_ARGUMENT", "#/path"},
+			"GET /a% HTTP/1.1\r\nHost: x\r\n\r\n":            {400, "INVALID_ARGUMENT", "#/path"},
+			"GET /a b HTTP/1.1\r\nHost: x\r\n\r\n":           {400, "INVALID_ARGUMENT", "#/path"},
+			"GET /a?b= c HTTP/1.1\r\nHost: x\r\n\r\n":        {400, "INVALID_ARGUMENT", "#/query"},
+			"GET / HTTP/1.1\r\n\r\n":                         {400, "INVALID_ARGUMENT", "#/Host"},
+			"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n":   {400, "INVALID_ARGUMENT", ""},
+			"GET / HTTP/1.1\r\nHost: x\r\nno header\r\n\r\n": {400, "INVALID_ARGUMENT", ""},
 			"GET /\r\n\r\n":                                                                    {400, "INVALID_ARGUMENT", ""},
 			"GET / HTTP/3.0\r\nHost: x\r\n\r\n":                                                {400, "INVALID_ARGUMENT", ""},
 			"GET / HTTP/1.1\r\nHost: x\r\nExpect: wonders\r\n\r\n":                             {400, "INVALID_ARGUMENT", "#/Expect"},

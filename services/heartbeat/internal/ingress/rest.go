@@ -180,10 +180,7 @@ func (h *handler) fail(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshal
 		restserver.WriteProblem(w, requestID(r), reading.Sent(found))
 		return
 	}
-	if found.Reason == fault.InvalidArgument { // the body was read before, so that a header remains
-		found = fault.New(fault.InvalidArgument, "the request cannot be read: one of its headers has no value of its kind. Nothing was changed").WithCause(err)
-	}
-	h.refuse(w, r, found)
+	h.refuse(w, r, restserver.Pointed(found))
 }
 
 func requestID(r *http.Request) string { return r.Header.Get(grpcserver.RequestIDHeader) }

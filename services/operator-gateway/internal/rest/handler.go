@@ -199,7 +199,7 @@ func (h *handler) fail(ctx context.Context, _ *runtime.ServeMux, _ runtime.Marsh
 	case errors.As(err, &unread):
 		found = badPath
 	case !kept.called:
-		found = pointed(found)
+		found = restserver.Pointed(found)
 	}
 	h.refuse(w, kept, placedFields(kept, found))
 }
