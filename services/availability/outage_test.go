@@ -63,7 +63,7 @@ func TestTheStartWaitsForTheDatabase(t *testing.T) {
 // While nothing can be written, what is known is shown, with a banner first, and an operator's act says why it comes to nothing.
 func TestADatabaseWithoutWritesIsSaid(t *testing.T) {
 	path := migrated(t)
-	raw, err := sql.Open("sqlite", "file:"+path)
+	raw, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(20000)")
 	if err != nil {
 		t.Fatal(err)
 	}

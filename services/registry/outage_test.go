@@ -201,7 +201,7 @@ func TestADatabaseWithoutWritesIsSaidPerRequest(t *testing.T) {
 	c := serve(t, func(cfg *registry.Config) { cfg.Database.URL, cfg.Admin.Listen = config.Secret("sqlite:"+path), admin })
 	c.record(t, beats("BM-1"))
 	agent := c.read(t, "BM-1")
-	other, err := sql.Open("sqlite", "file:"+path)
+	other, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(20000)")
 	if err != nil {
 		t.Fatal(err)
 	}
