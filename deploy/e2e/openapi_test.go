@@ -341,7 +341,7 @@ func (d *openAPI) check(call call, response *http.Response) error {
 			return nil
 		}
 		if response.StatusCode == http.StatusBadRequest {
-			return fmt.Errorf("the example is refused: %s", line)
+			return fmt.Errorf("the example is refused; mend it in services/operator-gateway/internal/openapi/example.go: %s", line)
 		}
 		var value any
 		if err := json.Unmarshal([]byte(line), &value); err != nil {

@@ -44,7 +44,7 @@ var exampleTexts = map[string]string{
 }
 
 // leftOut are fields that an example does not show: what the If-Match header carries, and what excludes another field.
-var leftOut = []string{"etag", "WindowRule.ends", "WindowRule.start_at", "WindowRule.end_at", "UpdateAffinityGroupRequest.name", "SetMaintenanceRequest.duration", "SyncPackagesRequest.wanted"}
+var leftOut = []string{"etag", "WindowRule.ends", "WindowRule.start_at", "WindowRule.end_at", "UpdateAffinityGroupRequest.name", "SetMaintenanceRequest.duration", "SyncPackagesRequest.wanted", "BatchRelinkAgentsRequest.all"}
 
 // example is a message with every field filled, as JSON. Of a oneof it has the field of the given index.
 func example(of protoreflect.MessageDescriptor, input bool, without []string, chosen int) any {
