@@ -97,7 +97,7 @@ func (s *Store) relink(ctx context.Context, tx *sqldb.Tx, current Agent, actor s
 }
 
 // setAside takes the link of an agent of another name from a server, so that the server's own agent can have it. The other agent is then
-// linked to a key that no server has, its own: it stays astray until it is relinked, and nobody takes it for one that never was linked.
+// linked to a key that no server has, its own: it stays astray until it is relinked, so that it is not taken for one that never was linked.
 func setAside(ctx context.Context, tx *sqldb.Tx, server Server) error {
 	other, err := enrollment.ParseName(server.Agent)
 	if err != nil {
