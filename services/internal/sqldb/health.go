@@ -98,7 +98,7 @@ func (h *Health) lookAtWrites(ctx context.Context) error {
 		return nil
 	}
 	if err := h.writing.ask(ctx, writeTimeout, h.write); err != nil {
-		return err
+		return h.db.written.explain(err) // it may have waited behind the service's own changes, which know why
 	}
 	if failure != nil && time.Since(failed) < failureShown {
 		return failure
