@@ -22,7 +22,7 @@ import (
 )
 
 // patience bounds what must happen, so that a failure does not hang; nothing waits for it to pass.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // entities are the product's own, with a subscription per agent for one of them.
 func entities() emu.Config {

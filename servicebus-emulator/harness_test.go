@@ -2,6 +2,7 @@ package servicebusemulator_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ const claimRenewer = "github.com/Azure/azure-sdk-for-go/sdk/messaging/azserviceb
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(claimRenewer)) }
 
 // patience bounds what must happen, so that a failure does not hang; nothing waits for it to pass.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // fleet is the product's own entities.
 func fleet(t testing.TB) emu.Config {
@@ -115,6 +116,24 @@ func receive(t testing.TB, r receiver, n int) []*azservicebus.ReceivedMessage {
 		all = append(all, got...)
 	}
 	return all
+}
+
+// timesOut accepts the next session until the service answers that none came. A client says how long it waits a hundredth before its own
+// patience ends, so on a machine under load it may give up first; then it is asked again with more.
+func timesOut(t testing.TB, accept func(context.Context) error) {
+	t.Helper()
+	for wait := 300 * time.Millisecond; ; wait *= 2 {
+		ctx, cancel := context.WithTimeout(context.Background(), wait)
+		err := accept(ctx)
+		cancel()
+		var sbErr *azservicebus.Error
+		switch {
+		case errors.As(err, &sbErr) && sbErr.Code == azservicebus.CodeTimeout:
+			return
+		case !errors.Is(err, context.DeadlineExceeded) || wait > patience:
+			t.Fatalf("without a free session: %v, want a timeout", err)
+		}
+	}
 }
 
 // eventually polls until a condition holds.

@@ -33,7 +33,7 @@ func direct(t *testing.T, cloud *standin.Cloud, agents ...fleet.Agent) *fleet.Fl
 
 func eventually(t *testing.T, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it never came to hold")
 		}

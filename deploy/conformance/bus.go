@@ -38,7 +38,7 @@ type bus struct {
 
 	mu    sync.Mutex
 	heard []*heard
-	news  chan struct{} // closed when a heartbeat comes, and made anew
+	news  chan struct{} // closed when a heartbeat comes; each one replaces it
 }
 
 // heard is one heartbeat.

@@ -176,7 +176,7 @@ func online(t *testing.T, client story.Client, server string) bool {
 
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(40 * time.Second)
+	deadline := time.Now().Add(patience)
 	for !done() {
 		if time.Now().After(deadline) {
 			t.Fatal("not in time: ", what)

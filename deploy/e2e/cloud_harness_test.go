@@ -228,7 +228,7 @@ func (w *cloudWorld) spread(when string, each int, names ...string) {
 // work waits until so many agents work with each of these control servers, within 5 %, and none with another.
 func (w *cloudWorld) work(when string, want map[string]int) {
 	w.t.Helper()
-	deadline := time.Now().Add(60 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		loads := w.loads()
 		good := len(loads) == len(want)

@@ -42,7 +42,7 @@ func TestTheNodeAgentKeepsTheContract(t *testing.T) {
 	t.Cleanup(program.Kill)
 	report, err := conformance.Run(t.Context(), conformance.Options{
 		Name: nodeAgent, ConnectionString: emulator.ConnectionString(), Emulator: emulator, Interval: 4 * time.Second,
-		Patience:  2 * time.Minute, // its SDK takes most of a minute to notice that a settlement has failed
+		Patience:  patience,
 		SlowWrite: `{"restartService":{"service":"W3SVC"}}`, Process: program,
 	})
 	if err != nil {

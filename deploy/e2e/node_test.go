@@ -98,7 +98,7 @@ func TestNodeAgent(t *testing.T) {
 // answered makes a call that must be answered with 200. One that came too early for the agent is made again.
 func answered(t *testing.T, world story.World, method, path string, body any, etag string) story.Answer {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(patience); ; {
 		answer, err := world.Client.Do(t.Context(), method, path, body, etag)
 		if err != nil {
 			t.Fatal(err)
@@ -168,7 +168,7 @@ func (p *nodeProcess) stop(t *testing.T) {
 	}
 	select {
 	case <-p.ended:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the agent does not end when it is told to")
 	}
 	if code := p.command.ProcessState.ExitCode(); code != 0 {

@@ -43,7 +43,7 @@ func TestThePageOfThingsToTry(t *testing.T) {
 	}
 	// Lists are made some seconds after the control servers joined; a reader comes to that block later than a test does.
 	operator := story.Client{Base: system.REST, HTTP: &http.Client{Timeout: 30 * time.Second}}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		list, err := operator.Do(t.Context(), http.MethodGet, "/api/config/agents/BM-EDGE-06/failover-list", nil, "")
 		if err != nil {
 			t.Fatal(err)

@@ -22,7 +22,7 @@ func namespace() emu.Config {
 		"deadletter", "peek", "subscribe", "handler", "iterate", "compete", "defer", "schedule", "cancel")
 	queue(emu.QueueProperties{MaxDeliveryCount: 2}, "exhausted")
 	queue(emu.QueueProperties{DeadLetteringOnMessageExpiration: true}, "expire")
-	queue(emu.QueueProperties{LockDuration: emu.Duration(2 * time.Second)}, "renew")
+	queue(emu.QueueProperties{LockDuration: emu.Duration(5 * time.Second)}, "renew")
 	queue(emu.QueueProperties{LockDuration: emu.Duration(time.Second)}, "lose")
 	queue(emu.QueueProperties{RequiresSession: true}, "sessions", "session-settle", "next", "busy", "session-stream",
 		"session-state", "session-defer", "session-schedule")
@@ -50,7 +50,7 @@ func namespace() emu.Config {
 }
 
 // patience bounds what must happen, so that a failure does not hang; nothing waits for it to pass.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 func start(t *testing.T, cfg emu.Config, opts emu.Options) *emu.Emulator {
 	t.Helper()

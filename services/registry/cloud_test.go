@@ -65,7 +65,7 @@ func until(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
-	for deadline := time.Now().Add(30 * time.Second); !is(); <-ticker.C {
+	for deadline := time.Now().Add(2 * time.Minute); !is(); <-ticker.C {
 		if time.Now().After(deadline) {
 			t.Fatal("not in time: ", what)
 		}

@@ -37,7 +37,7 @@ func TestItRunsAndEndsCleanly(t *testing.T) {
 	go func() {
 		ended <- run(ctx, []string{"-agents", "5", "-transport", "http", "-prefix", "T-", "-control", "127.0.0.1:0"}, out)
 	}()
-	for deadline := time.Now().Add(20 * time.Second); !out.has("all agents take commands") || !out.has("control at"); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !out.has("all agents take commands") || !out.has("control at"); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it never said that it was ready")
 		}
@@ -62,7 +62,7 @@ func TestDirectAgentsTellWhatTheyDid(t *testing.T) {
 		}, out)
 	}()
 	heard := map[string]bool{}
-	for deadline := time.Now().Add(30 * time.Second); len(heard) < 3; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); len(heard) < 3; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("heard %v", heard)
 		}

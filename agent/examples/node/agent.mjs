@@ -119,18 +119,23 @@ async function commands() {
     } catch (error) {
       if (!stopping.signal.aborted) log("the session of commands was lost; it is taken again", { error: error.message });
     }
-    await session?.close().catch(() => {});
+    await soon(session?.close()).catch(() => {});
     const delay = Math.min(30_000, 250 * 2 ** failures++) * (0.5 + Math.random());
     await pause(delay, null, { signal: stopping.signal }).catch(() => {});
   }
 }
+
+// soon gives a call of the SDK as long as a command has to start: on a connection that broke, the SDK would try for most of a minute.
+const soon = (call) => Promise.race([call, pause(startWithin, null, { ref: false }).then(() => {
+  throw new Error(`the broker did not answer within ${startWithin} ms`);
+})]);
 
 // renew renews the session's lock, and gives the time that this machine's clocks did not count since the last renewal: the broker
 // locks for a fixed time from its own now, so that the ends of two locks are as far apart as the renewals were by its clock.
 async function renew(link) {
   const { seen } = link;
   const at = moment();
-  const until = await link.session.renewSessionLock();
+  const until = await soon(link.session.renewSessionLock());
   link.seen = { at, until };
   const missed = until - seen.until - since(seen.at);
   return missed > clockSlack ? missed : 0;
@@ -138,7 +143,7 @@ async function renew(link) {
 
 // giveBack has the broker decide: it delivers the message again only if its time to live is not over.
 async function giveBack(link, message) {
-  await link.session.abandonMessage(message);
+  await soon(link.session.abandonMessage(message));
   link.returned = message.sequenceNumber?.toString(); // once only: the next one may be another
 }
 
@@ -151,13 +156,13 @@ async function take(link, message, receivedAt) {
   link.returned = undefined;
   const command = readable(message);
   if (!command) {
-    await session.deadLetterMessage(message, { deadLetterReason: "InvalidCommand", deadLetterErrorDescription: "the body is not a Command in JSON" });
+    await soon(session.deadLetterMessage(message, { deadLetterReason: "InvalidCommand", deadLetterErrorDescription: "the body is not a Command in JSON" }));
     return start(message, async () => refused("REFUSAL_REASON_INVALID", "the body is not a Command in JSON"));
   }
   const asked = Object.keys(operations).filter((field) => command[field] != null);
   const refusal = check(command, asked) ?? expired(command, receivedAt);
   if (refusal) {
-    await session.completeMessage(message);
+    await soon(session.completeMessage(message));
     return start(message, async () => refusal);
   }
   const [field] = asked;
@@ -165,14 +170,14 @@ async function take(link, message, receivedAt) {
   const print = createHash("sha256").update(JSON.stringify([field, command[field]])).digest("hex");
   const seen = journal.get(id);
   if (seen) {
-    await session.completeMessage(message);
+    await soon(session.completeMessage(message));
     return start(message, () => repeated(seen, print, command, receivedAt));
   }
   let record;
   try {
     record = journal.begin(id, print); // on disk from here on
   } catch (error) {
-    await session.completeMessage(message);
+    await soon(session.completeMessage(message));
     return start(message, async () => refused("REFUSAL_REASON_JOURNAL_UNAVAILABLE", error.message));
   }
   try {
@@ -182,7 +187,7 @@ async function take(link, message, receivedAt) {
       return giveBack(link, message);
     }
     receivedAt = { monotonic: receivedAt.monotonic - missed, wall: receivedAt.wall - missed };
-    await session.completeMessage(message);
+    await soon(session.completeMessage(message));
   } catch (error) {
     journal.drop(record); // not started, so that it may come again
     throw error;
