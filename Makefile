@@ -53,13 +53,15 @@ bench: ## Measure, print the table beside its targets and baselines, write out/b
 	@go build -o out/bin/ ./deploy/cmd/bench ./deploy/cmd/local ./servicebus-emulator/cmd/servicebus-emulator ./services/registry/cmd/registry ./services/heartbeat/cmd/heartbeat ./services/availability/cmd/availability ./services/operator-gateway/cmd/operator-gateway
 	@exec out/bin/bench $(ARGS)
 
-CHAOS_TAGS = chaos_clock,$(if $(filter order,$(BREAK)),break_order)$(if $(filter settle,$(BREAK)),break_settle)
-chaos: ## Break a running system on purpose and count what was lost or run twice; ARGS="-seed 7 -duration 1h"; BREAK=order|settle|journal breaks a rule
+COMMA := ,
+CHAOS_TAGS = chaos_clock$(if $(filter order settle late blind,$(BREAK)),$(COMMA)break_$(BREAK))
+chaos: ## Break a running system on purpose and count what was lost or run twice; ARGS="-seed 7 -duration 1h"; BREAK=order|settle|journal|late|blind breaks a rule
 	@go build -tags "$(CHAOS_TAGS)" -o out/chaos/ ./deploy/cmd/chaos ./deploy/cmd/chaos-agents ./services/registry/cmd/registry ./services/heartbeat/cmd/heartbeat ./services/availability/cmd/availability ./services/operator-gateway/cmd/operator-gateway
 	@exec out/chaos/chaos $(if $(filter journal,$(BREAK)),-break journal) $(ARGS)
 
-chaos-proof: ## See that chaos notices a rule that is broken: each of three runs must fail, for its own reason
-	@for proof in "order:every connection cut:heartbeats lost" "settle:the registry stopped:heartbeats lost" "journal:the agents killed:executed more than once"; do \
+chaos-proof: ## See that chaos notices a rule that is broken: each of five runs must fail, for its own reason
+	@for proof in "order:every connection cut:heartbeats lost" "settle:the registry stopped:heartbeats lost" "journal:the agents killed:executed more than once" \
+		"late:the agents frozen:begun after their budget" "blind:all control servers:servers that went offline though"; do \
 		rule=$${proof%%:*}; rest=$${proof#*:}; \
 		$(MAKE) -s chaos BREAK=$$rule ARGS="-seed 3 -duration 15s -only '$${rest%%:*}'" > out/chaos-$$rule.log 2>&1 || true; \
 		grep -E "FAILED +$${rest#*:}" out/chaos-$$rule.log || { cat out/chaos-$$rule.log; echo "chaos did not notice that rule '$$rule' is broken"; exit 1; }; \
@@ -75,7 +77,7 @@ build-each: ## Build each module by itself
 
 vet:
 	@go vet $(PACKAGES)
-	@go vet -tags break_order,break_settle,chaos_clock ./services/internal/sqldb/... ./services/registry/... ./services/heartbeat/...
+	@go vet -tags break_order,break_settle,break_late,break_blind,chaos_clock ./services/internal/sqldb/... ./services/registry/... ./services/heartbeat/... ./services/availability/... ./agent/...
 
 # One package at a time: the race detector is slow, and tests of locks that lapse must not compete for two cores.
 race: $(BIN)/gotestsum

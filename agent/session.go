@@ -186,6 +186,9 @@ func (t *taker) keep(ctx context.Context, in inbox) error {
 // or on the network. An error means that the link is of no more use.
 func (t *taker) handle(ctx context.Context, in inbox, m *azservicebus.ReceivedMessage) error {
 	returned := t.again(m)
+	if !countsTheWay {
+		t.askedAt = now()
+	}
 	if !returned && t.askedAt.age() >= promptly {
 		return t.giveBack(ctx, in, m)
 	}

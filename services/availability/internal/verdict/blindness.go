@@ -38,6 +38,8 @@ const (
 // blindness judges one path.
 func (e Evidence) blindness(now time.Time, l Limits) Blindness {
 	switch {
+	case !freezesBlind:
+		return NotBlind
 	case now.Sub(e.ReportedAt) > evidenceTimeout:
 		return NoEvidence
 	case e.HealthySince.IsZero():
