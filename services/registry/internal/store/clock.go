@@ -72,8 +72,12 @@ func mend(ctx context.Context, tx *sqldb.Tx, seen, at time.Time, step time.Durat
 	if _, err := tx.Exec(ctx, "step_control_servers", append(move, named("since", sqldb.Text(renewed)))...); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, "step_evidence", named("now", sqldb.Text(at)))
-	return err
+	for _, statement := range []string{"step_receivers", "step_evidence"} {
+		if _, err := tx.Exec(ctx, statement, named("now", sqldb.Text(at))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Clock is what is known of the database's clock, and what it reads.

@@ -36,10 +36,10 @@ func noteReceiver(ctx context.Context, tx *sqldb.Tx, statement string, first enr
 	return err
 }
 
-// CountSuspectReceivers counts the agents whose receivers are to be taken for dead.
+// CountSuspectReceivers counts the agents whose receivers are to be taken for dead, of those that take commands over the bus.
 func (s *Store) CountSuspectReceivers(ctx context.Context) (count int64, err error) {
 	err = s.db.View(ctx, func(tx *sqldb.Tx) error {
-		_, err := tx.Row(ctx, "count_suspect_receivers", []any{&count}, named("suspectFrom", enrollment.SuspectFrom()))
+		_, err := tx.Row(ctx, "count_suspect_receivers", []any{&count}, named("suspectFrom", enrollment.SuspectFrom()), named("accepted", int(enrollment.Accepted)))
 		return err
 	})
 	return count, err

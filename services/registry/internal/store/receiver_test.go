@@ -24,6 +24,7 @@ func TestAReceiverThatDoesNotAnswerIsSuspect(t *testing.T) {
 	if before := read(t, s, "BM-1").Receiver; before.Known() || before.Suspect() {
 		t.Fatalf("never sent a command: %+v", before)
 	}
+	accepted(t, s, "BM-1")
 	first := report(t, s, false, time.Minute)
 	if first.Unanswered != 1 || first.Suspect() || !first.AnsweredAt.IsZero() || time.Since(first.UnansweredSince) < 50*time.Second {
 		t.Errorf("one may have been slow: %+v", first)
@@ -77,5 +78,71 @@ func TestReportsOfReceiversMeet(t *testing.T) {
 	record(t, s, beat(t, "BM-1", "b", 1, start.Add(time.Minute)))
 	if again := read(t, s, "BM-1").Receiver; again.Known() {
 		t.Errorf("what was known of a removed agent: %+v", again)
+	}
+}
+
+func accepted(t *testing.T, s *store.Store, agent string) {
+	t.Helper()
+	if _, _, err := s.Accept(t.Context(), store.Acceptance{Name: name(t, agent), Etag: read(t, s, agent).Etag(), Create: &store.Server{URL: "https://bm.example.test"}, Actor: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What an operator did about a dead receiver ends the count, and with it the alert.
+func TestOnlyReceiversThatAreUsedAreCounted(t *testing.T) {
+	s := open(t)
+	count := func() int64 {
+		t.Helper()
+		found, err := s.CountSuspectReceivers(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	record(t, s, beat(t, "BM-1", "a", 1, start), beat(t, "BM-2", "a", 1, start))
+	for _, agent := range []string{"BM-1", "BM-2"} {
+		accepted(t, s, agent)
+		for range 2 {
+			if err := s.ReportAnswer(t.Context(), name(t, agent), false, time.Second); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := count(); got != 2 {
+		t.Fatalf("%d are counted", got)
+	}
+	bus, base := false, "http://127.0.0.1:9"
+	if _, err := s.UpdateReach(t.Context(), name(t, "BM-1"), read(t, s, "BM-1").Etag(), store.Reach{OnServiceBus: &bus, HTTPBaseURL: &base}); err != nil {
+		t.Fatal(err)
+	}
+	if got := count(); got != 1 || read(t, s, "BM-1").Receiver.Known() {
+		t.Errorf("%d are counted after one left the bus, of which %+v is known", got, read(t, s, "BM-1").Receiver)
+	}
+	if _, err := s.Reject(t.Context(), name(t, "BM-2"), read(t, s, "BM-2").Etag(), "ann"); err != nil {
+		t.Fatal(err)
+	}
+	if got := count(); got != 0 {
+		t.Errorf("%d are counted after the other was rejected", got)
+	}
+}
+
+// An answer from the future of the clock, as a step leaves it, hides no silence, and is mended with the step.
+func TestAReceiverIsJudgedOverAStepOfTheClock(t *testing.T) {
+	s := open(t)
+	record(t, s, beat(t, "BM-1", "a", 1, start))
+	s.StepClock(time.Hour)
+	if _, err := s.LookAtClock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	report(t, s, true, 0)
+	s.StepClock(0)
+	if silent := report(t, s, false, time.Second); silent.Unanswered != 1 {
+		t.Errorf("a silence is hidden: %+v", silent)
+	}
+	if _, err := s.LookAtClock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, s, "BM-1"); got.Receiver.AnsweredAt.After(got.ReadAt) || got.Receiver.UnansweredSince.After(got.ReadAt) {
+		t.Errorf("%+v lies after %s", got.Receiver, got.ReadAt)
 	}
 }

@@ -167,7 +167,7 @@ func (d *delivery) explain(ctx context.Context, target command.Target, err error
 	case d.connected:
 		return &command.NotSent{
 			Reason: fault.AgentUnreachable, Cause: err,
-			Detail: fmt.Sprintf("agent %q at %s did not ask for the command before the time allowed ended or the connection did", target.Name, target.BaseURL),
+			Detail: fmt.Sprintf("agent %q at %s did not ask for the command (it must answer Expect: 100-continue) before the time allowed ended or the connection did", target.Name, target.BaseURL),
 		}
 	case agenthttp.Refused(err):
 		return &command.NotSent{
