@@ -15,12 +15,15 @@ import (
 
 // ErrReplaced says that the database file, or a file that SQLite keeps beside it, is not the one that was opened. What is read would be
 // of a file that is gone, and what is written would be lost with it, so that nothing is read or written until a restart.
-var ErrReplaced = errors.New("the database file was replaced, moved or deleted while it was in use; nothing is read or written any more: " +
+var ErrReplaced = errors.New("the database file was replaced, overwritten, moved or deleted while it was in use; nothing is read or written any more: " +
 	"see which file is the right one, then restart the service")
 
 // files watches over a SQLite database's files. SQLite itself reads and writes on in files that have no name any more.
 //
-// Opening one of the files and closing it again would drop SQLite's locks on it (POSIX), so that they are only looked at by name.
+// A file that is overwritten in place keeps its name and its number. It is known by its mark, see mark.go.
+//
+// Opening one of the files and closing it again would drop SQLite's locks on it (POSIX), so that they are looked at by name, and the
+// database also through one descriptor that stays open for as long as a connection is.
 type files struct {
 	paths    [3]string // the database, its WAL, and the WAL's index
 	replaced atomic.Bool
@@ -29,6 +32,8 @@ type files struct {
 	mu    sync.Mutex
 	guard driver.Conn // stays open, so that SQLite itself never deletes the WAL, as it does with the last connection
 	known [3]fs.FileInfo
+	raw   *os.File // the database, as it is on the disk
+	mark  mark     // the last that was found there
 }
 
 func newFiles(path string) *files {
@@ -99,16 +104,24 @@ func (f *files) note(ctx context.Context, guard driver.Conn) error {
 	if err = errors.Join(err, rows.Close()); err != nil {
 		return err
 	}
+	raw, err := descriptors.open(f.paths[0])
+	if err != nil {
+		return err
+	}
+	first, err := readMark(raw)
+	if err != nil {
+		return errors.Join(err, descriptors.close(f.paths[0], raw))
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i, path := range f.paths {
 		found, err := os.Stat(path)
 		if err != nil && (i == 0 || !errors.Is(err, fs.ErrNotExist)) {
-			return err
+			return errors.Join(err, descriptors.close(f.paths[0], raw))
 		}
 		f.known[i] = found // nil where there is none, as beside a database that is not in WAL mode
 	}
-	f.guard = guard
+	f.guard, f.raw, f.mark = guard, raw, first
 	return nil
 }
 
@@ -135,6 +148,15 @@ func (f *files) check() error {
 			return fmt.Errorf("%s: %w", path, ErrReplaced)
 		}
 	}
+	found, err := readMark(f.raw)
+	if err != nil {
+		return fmt.Errorf("the database file's mark cannot be read: %w", err)
+	}
+	if !found.follows(f.mark) {
+		f.replaced.Store(true)
+		return fmt.Errorf("%s was overwritten: %w", f.paths[0], ErrReplaced)
+	}
+	f.mark = found
 	return nil
 }
 
@@ -146,18 +168,19 @@ func (f *files) refused() error {
 	return nil
 }
 
-// close closes the guard. The guard of files that were replaced stays open until the process ends: the last connection deletes the WAL,
+// close closes the guard, and returns what closes the descriptor after the other connections. The guard of files that were replaced stays open until the process ends: the last connection deletes the WAL,
 // by its name, and that name is another database's by now.
-func (f *files) close() error {
+func (f *files) close() (closeRaw func() error, err error) {
+	nothing := func() error { return nil }
 	if f.check() != nil {
-		return nil
+		return nothing, nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.guard == nil {
-		return nil
+		return nothing, nil
 	}
-	guard := f.guard
-	f.guard = nil
-	return guard.Close()
+	guard, raw := f.guard, f.raw
+	f.guard, f.raw = nil, nil
+	return func() error { return descriptors.close(f.paths[0], raw) }, guard.Close()
 }

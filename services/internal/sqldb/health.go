@@ -95,7 +95,10 @@ func (h *Health) Look(ctx context.Context) {
 func (h *Health) lookAtWrites(ctx context.Context) error {
 	at, failed, failure := h.db.written.last()
 	if failure == nil && !at.IsZero() && time.Since(at) < idleInterval && h.Writes() == nil && h.db.files.refused() == nil {
-		return nil
+		if err := h.writing.ask(ctx, writeTimeout, h.db.mark); errors.Is(err, ErrReplaced) {
+			return err
+		}
+		return nil // the service's own changes show what works
 	}
 	if err := h.writing.ask(ctx, writeTimeout, h.write); err != nil {
 		return h.db.written.explain(err) // it may have waited behind the service's own changes, which know why
@@ -118,13 +121,22 @@ func (h *Health) read(ctx context.Context) error {
 
 // write writes the one row. It is no change whose failure is remembered, and is not tried again.
 func (h *Health) write(ctx context.Context) error {
-	return h.db.once(ctx, h.db.write, true, func(tx *Tx) error {
+	err := h.db.once(ctx, h.db.write, true, func(tx *Tx) error {
 		rows, err := tx.Exec(ctx, writeProbe)
-		if err == nil && rows != 1 {
-			err = fmt.Errorf("%s: the row that is written to see whether writes work is missing", writeProbe)
+		switch {
+		case err != nil:
+			return err
+		case rows != 1:
+			return fmt.Errorf("%s: the row that is written to see whether writes work is missing", writeProbe)
+		case h.db.files == nil:
+			return nil
 		}
-		return err
+		return tx.advance(ctx)
 	})
+	if err != nil || h.db.files == nil {
+		return err
+	}
+	return h.db.settle(ctx)
 }
 
 // become takes over what a probe found, and logs what changed. What a probe found when the service stops is nothing.

@@ -167,10 +167,27 @@ func TestADamagedDatabaseIsTold(t *testing.T) {
 // A file that was replaced is neither written nor read any more, whichever of the three it is.
 func TestReplacedFilesAreRefused(t *testing.T) {
 	for what, replace := range map[string]func(t *testing.T, path string){
-		"the WAL is deleted":         func(t *testing.T, path string) { must(t, os.Remove(path+"-wal")) },
-		"its index is deleted":       func(t *testing.T, path string) { must(t, os.Remove(path+"-shm")) },
-		"the database is deleted":    func(t *testing.T, path string) { must(t, os.Remove(path)) },
-		"the database is moved away": func(t *testing.T, path string) { must(t, os.Rename(path, path+".old")) },
+		"an older copy overwrites it": func(t *testing.T, path string) {
+			content, err := os.ReadFile(path + ".backup")
+			must(t, err)
+			overwrite(t, path, content)
+		},
+		"another database overwrites it": func(t *testing.T, path string) {
+			other, _ := strings.CutSuffix(path, ".db")
+			db, health, serving := probed(t, other+"-other.db")
+			for range 4 {
+				works(t, health, serving) // its count is higher
+			}
+			must(t, db.Close())
+			content, err := os.ReadFile(other + "-other.db")
+			must(t, err)
+			overwrite(t, path, content)
+		},
+		"a copy is being written over it": func(t *testing.T, path string) { overwrite(t, path, nil) },
+		"the WAL is deleted":              func(t *testing.T, path string) { must(t, os.Remove(path+"-wal")) },
+		"its index is deleted":            func(t *testing.T, path string) { must(t, os.Remove(path+"-shm")) },
+		"the database is deleted":         func(t *testing.T, path string) { must(t, os.Remove(path)) },
+		"the database is moved away":      func(t *testing.T, path string) { must(t, os.Rename(path, path+".old")) },
 		"a copy takes its place": func(t *testing.T, path string) {
 			content, err := os.ReadFile(path)
 			must(t, err)
@@ -181,8 +198,10 @@ func TestReplacedFilesAreRefused(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "fleet.db")
 			db, health, serving := probed(t, path)
-			must(t, add(t, db, "before"))
 			works(t, health, serving)
+			backup(t, path)
+			must(t, add(t, db, "before"))
+			works(t, health, serving) // busy: it is not probed
 			replace(t, path)
 			before := listing(t, path)
 			refusal(t, db, health, serving, false, "replaced")
@@ -198,6 +217,40 @@ func TestReplacedFilesAreRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// overwrite does what cp does: the file keeps its name and its number.
+func overwrite(t *testing.T, path string, content []byte) {
+	t.Helper()
+	must(t, os.WriteFile(path, content, 0o600))
+}
+
+// backup copies the file as it is on the disk.
+func backup(t *testing.T, path string) {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	must(t, err)
+	must(t, os.WriteFile(path+".backup", content, 0o600))
+}
+
+// What a busy service and another one at the same file commit, and their checkpoints, are no other file.
+func TestAFileOfTwoServicesStaysTheirs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "fleet.db")
+	one, first, oneServes := probed(t, path)
+	two, second, twoServes := probed(t, path)
+	for range 20 {
+		must(t, add(t, one, strings.Repeat("x", 4000)))
+		works(t, first, oneServes)
+		must(t, add(t, two, strings.Repeat("y", 4000)))
+		works(t, second, twoServes)
+	}
+	must(t, two.Close())
+	must(t, add(t, one, "z"))
+	works(t, first, oneServes)
+	must(t, one.Close())
+	again, third, serves := probed(t, path)
+	must(t, add(t, again, "z"))
+	works(t, third, serves)
 }
 
 func must(t *testing.T, err error) {

@@ -109,7 +109,8 @@ func source(text string) (Dialect, string, error) {
 // Close closes the pool.
 func (db *DB) Close() error {
 	if db.files != nil {
-		return errors.Join(db.files.close(), db.read.Close(), db.write.Close())
+		closeRaw, err := db.files.close()
+		return errors.Join(err, db.read.Close(), db.write.Close(), closeRaw())
 	}
 	return db.write.Close()
 }
