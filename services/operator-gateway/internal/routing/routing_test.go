@@ -124,6 +124,9 @@ func TestStaleSaysWhenTheBrokersClockIsOff(t *testing.T) {
 		if decision.Refusal != fault.HeartbeatStale || strings.Contains(decision.Detail, "clock") != (c.says != "") || !strings.Contains(decision.Detail, c.says) {
 			t.Errorf("%s within %s: %s: %s", c.ahead, c.within, decision.Refusal, decision.Detail)
 		}
+		if c.says != "" && !strings.Contains(decision.Detail, "ages do not depend on it, so the agent is silent all the same") {
+			t.Errorf("it makes the clock the cause of silence: %s", decision.Detail)
+		}
 	}
 }
 

@@ -124,7 +124,8 @@ func staleDetail(f facts) string {
 		detail += "; mind that our own reception of heartbeats is not healthy (" + f.IngestDetail + "), so the agent may be well"
 	}
 	if f.BrokerAhead != 0 {
-		detail += "; mind that the broker's clock is " + apart(f.BrokerAhead) + " the database's, so that heartbeats may look older or younger than they are: see that both keep their time"
+		detail += "; the broker's clock is " + apart(f.BrokerAhead) + " the database's: see that both keep their time; ages do not depend on it, " +
+			"so the agent is silent all the same, unless a heartbeat replica of an earlier release runs"
 	}
 	return detail
 }
