@@ -174,6 +174,9 @@ func newEmulator(t testing.TB, p emulator.SubscriptionProperties) *emulator.Emul
 // newEmulatorAt is one with a clock of its own; nil is this machine's.
 func newEmulatorAt(t testing.TB, p emulator.SubscriptionProperties, clock broker.Clock) *emulator.Emulator {
 	t.Helper()
+	if p.LockDuration == 0 {
+		p.LockDuration = emulator.Duration(20 * time.Second) // as in production; the emulator's default is a minute
+	}
 	e, err := emulator.Start(emulator.Config{UserConfig: emulator.UserConfig{Namespaces: []emulator.Namespace{{
 		Topics: []emulator.Topic{{Name: topic, Subscriptions: []emulator.Subscription{{Name: subscription, Properties: p}}}},
 	}}}}, emulator.Options{Clock: clock})

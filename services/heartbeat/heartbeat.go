@@ -154,7 +154,7 @@ func (c Config) run(ctx context.Context, metrics *prometheus.Registry, readiness
 	consumer := bus.NewConsumer(c.Bus.Topics.State, c.Bus.Subscriptions.State, c.Logger)
 	consumer.Credit = c.Ingest.Credit
 	defer closeConsumer(consumer, c.Logger)
-	health, skews := &health{server: server, evidence: ingest.NewEvidence(consumer.Clock())}, skew.NewMetrics(metrics)
+	health, skews := &health{server: server, evidence: ingest.NewEvidence(consumer.Clock()), sureLock: consumer.SureLock}, skew.NewMetrics(metrics)
 	control, err := newControlServer(ctx, c, conn, metrics, skews, health)
 	if err != nil {
 		return err
@@ -207,6 +207,7 @@ func newIngest(cfg Config, bus *servicebus.Client, consumer *servicebus.Consumer
 	prover.Reported = func(err error) {
 		loop.RegistryAnswers(err == nil)
 		health.reported(err)
+		health.warnOfLock(cfg.Logger)
 	}
 	return prover, loop, nil
 }
@@ -266,7 +267,9 @@ type health struct {
 	evidence *ingest.Evidence
 	registry atomic.Pointer[error]
 	draining atomic.Bool
-	ingress  func() error // why the control server does not do its work; nil where there is none
+	ingress  func() error         // why the control server does not do its work; nil where there is none
+	sureLock func() time.Duration // how long the subscription locks; 0: not known
+	warned   bool                 // of the lock; the prover's own
 }
 
 func (h *health) reported(err error) {
@@ -314,11 +317,23 @@ func (h *health) registryAnswers() error {
 	return nil
 }
 
+// lockLength returns what is wrong with the subscription's lock.
+func (h *health) lockLength() error { return ingest.LockProblem(h.sureLock()) }
+
+// warnOfLock says once what is wrong with the subscription's lock. It is for one goroutine.
+func (h *health) warnOfLock(logger *slog.Logger) {
+	if problem := h.lockLength(); problem != nil && !h.warned {
+		h.warned = true
+		logger.Warn("the subscription's lock is too long", "problem", problem)
+	}
+}
+
 // checks are what /readyz shows. Only the first decides.
 func (h *health) checks() []telemetry.Check {
 	return []telemetry.Check{
 		{Name: "serving", Problem: h.ready},
 		{Name: "registry", Problem: h.registryAnswers, Informs: true},
 		{Name: "bus", Problem: h.evidence.Listening, Informs: true},
+		{Name: "lock of heartbeats", Problem: h.lockLength, Informs: true},
 	}
 }

@@ -1,10 +1,13 @@
 package heartbeat_test
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -70,6 +73,46 @@ func TestReadinessIsThatOfTheAgentsListener(t *testing.T) {
 	}
 	if serving(t, r.at.GRPC, heartbeat.HealthService) {
 		t.Error("the ingest claims to work")
+	}
+}
+
+// safeLog is a log that is read while it is written.
+type safeLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *safeLog) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+func (l *safeLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// A lock that is longer than it may be is told on ?verbose and once in the log. Neither readiness nor the service depends on it.
+func TestALockThatIsTooLongIsTold(t *testing.T) {
+	t.Parallel()
+	registry, e := newServer(t), newEmulator(t, emulator.SubscriptionProperties{LockDuration: emulator.Duration(time.Minute)})
+	cfg := settings(e, registry)
+	var log safeLog
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	r := run(t, cfg)
+	eventually(t, "the lock is told", func() bool {
+		status, text := r.readyz()
+		if text != "" && status != http.StatusOK {
+			t.Fatalf("not ready for a long lock: %d %s", status, text)
+		}
+		return strings.Contains(text, "[-] lock of heartbeats: the subscription locks heartbeats for about ") && strings.Contains(text, "[+] bus: ok")
+	})
+	eventually(t, "the log says so", func() bool { return strings.Contains(log.String(), "the subscription's lock is too long") })
+	r.end(t)
+	if told := strings.Count(log.String(), "the subscription's lock is too long"); told != 1 {
+		t.Errorf("the log says it %d times", told)
 	}
 }
 

@@ -49,6 +49,7 @@ type Consumer struct {
 	logger              *slog.Logger
 	recreated           atomic.Int64
 	lockDuration        atomic.Int64 // nanoseconds; 0 until known
+	lockSure            atomic.Bool  // the lock's length was held against the broker's clock
 	clock               Clock
 
 	mu       sync.Mutex // guards the two links
@@ -59,7 +60,6 @@ type Consumer struct {
 	// The receiving goroutine's own.
 	failures int
 	linger   time.Duration
-	lockSure bool      // the lock's length was held against the broker's clock
 	waiting  time.Time // when the message was enqueued that waited through the last, silent receive
 }
 
@@ -73,6 +73,14 @@ func (c *Consumer) Recreated() int64 { return c.recreated.Load() }
 
 // LockDuration is how long the subscription locks a message, as far as received messages show; 0 while nothing was received.
 func (c *Consumer) LockDuration() time.Duration { return time.Duration(c.lockDuration.Load()) }
+
+// SureLock is LockDuration where it was held against the broker's clock, so that it is no longer than it seems; 0 before.
+func (c *Consumer) SureLock() time.Duration {
+	if !c.lockSure.Load() {
+		return 0
+	}
+	return c.LockDuration()
+}
 
 // Clock is the clock of the broker that the consumer receives from.
 func (c *Consumer) Clock() *Clock { return &c.clock }
@@ -144,9 +152,9 @@ func (c *Consumer) learnLock(message *ReceivedMessage) {
 	} else if seen > 0 {
 		seen = min(seen, limit)
 	}
-	if known := c.LockDuration(); seen > 0 && seen <= limit && (known == 0 || seen < known || sure && !c.lockSure) {
+	if known := c.LockDuration(); seen > 0 && seen <= limit && (known == 0 || seen < known || sure && !c.lockSure.Load()) {
 		c.lockDuration.Store(int64(seen))
-		c.lockSure = sure
+		c.lockSure.Store(sure)
 	}
 }
 
