@@ -76,7 +76,8 @@ type ticket struct {
 	release     func()   // what a restart of the agent itself holds; nil: it is none
 }
 
-// begin decides what to do with a command that arrived at receivedAt, and has what it is about to run in the journal. Nothing is started yet. complete or abandon must follow.
+// begin decides what to do with a command that arrived at receivedAt, and has what it is about to run in the journal. Nothing
+// is started yet. complete or abandon must follow.
 func (e *executor) begin(cmd *agentv1.Command, receivedAt moment) *ticket {
 	e.enter()
 	t := &ticket{cmd: cmd, op: operationOf(cmd), receivedAt: receivedAt, startWithin: cmd.GetBudget().AsDuration()}

@@ -52,6 +52,39 @@ func TestI13_TargetsDifferingInCaseAreThisAgent(t *testing.T) {
 	expect(t, e.do(t.Context(), command(target("Grosse-E")), time.Now()), refused, wrongAgent)
 }
 
+// between is a caller whom answer looks at after it has admitted the command, and before it looks at the time for the last time.
+type between struct {
+	context.Context
+	then func()
+}
+
+func (b between) Err() error {
+	b.then()
+	return b.Context.Err()
+}
+
+// What stands still after a command was admitted, and goes on when its time to start is over, does not start it: the time is looked at
+// last. A read and a write have a look of their own before that, which does not help here.
+func TestI24_TheTimeIsLookedAtLast(t *testing.T) {
+	for name, change := range map[string]func(*agentv1.Command){
+		"a write": startService(stoppedService), "a read": func(*agentv1.Command) {},
+	} {
+		inBubble(t, func(t *testing.T, e *executor, m *machine) {
+			ticket := e.begin(command(change, budget(2*time.Second)), now())
+			result := e.complete(between{t.Context(), func() { time.Sleep(2 * time.Second) }}, ticket)
+			if result.GetOutcome() != agentv1.Outcome_OUTCOME_EXPIRED || m.starts.Load()+m.reads.Load() != 0 {
+				t.Errorf("%s: %v, %d started", name, result, m.starts.Load()+m.reads.Load())
+			}
+			if len(e.slot)+len(e.reads)+len(e.waiting) != 0 {
+				t.Errorf("%s: its place is not given back", name)
+			}
+			if again := e.begin(ticket.cmd, now()); !again.starts() {
+				t.Errorf("%s: it counts as begun", name)
+			}
+		})
+	}
+}
+
 func TestI5_ExpiredIsNeverStarted(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *executor, m *machine) {
 		m.Hang(stoppedService)
