@@ -74,8 +74,12 @@ func (s State) Banner(now time.Time) string {
 	if s.SteppedAt.IsZero() || now.Sub(s.SteppedAt) >= Shown {
 		return ""
 	}
-	return fmt.Sprintf("The database's clock was stepped %s, at %s by its new time. Heartbeat paths prove themselves again from then on, for one maximum heartbeat age; "+
-		"maintenance follows the clock as it is now. See that the database's host keeps its time.", Words(s.Step), s.SteppedAt.UTC().Format("2006-01-02 15:04:05 UTC"))
+	cause := ""
+	if s.Step > 0 {
+		cause = ", or this service's machine stood still while no other replica looked"
+	}
+	return fmt.Sprintf("The database's clock was stepped %s, at %s by its new time%s. Heartbeat paths prove themselves again from then on, for one maximum heartbeat age; "+
+		"maintenance follows the clock as it is now. See that the database's host keeps its time.", Words(s.Step), s.SteppedAt.UTC().Format("2006-01-02 15:04:05 UTC"), cause)
 }
 
 // Words is a step as people say it.

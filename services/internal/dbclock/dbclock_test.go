@@ -50,6 +50,13 @@ func TestAStepIsToldForAWhile(t *testing.T) {
 	if told := state.Banner(at.Add(time.Minute)); !strings.Contains(told, "stepped back by 1h0m0s, at 2026-01-02 12:00:00 UTC") {
 		t.Error(told)
 	}
+	const stoodStill = "or this service's machine stood still"
+	if strings.Contains(state.Banner(at), stoodStill) {
+		t.Error("a step back has one cause only:", state.Banner(at))
+	}
+	if ahead := (State{SteppedAt: at, Step: time.Hour}).Banner(at); !strings.Contains(ahead, "stepped ahead by 1h0m0s") || !strings.Contains(ahead, stoodStill) {
+		t.Error(ahead)
+	}
 	if told := state.Banner(at.Add(Shown)) + (State{}).Banner(at); told != "" {
 		t.Error("still told:", told)
 	}

@@ -58,10 +58,10 @@ func (w *Watch) once(ctx context.Context) {
 	if w.failed = err != nil; err != nil || step == 0 {
 		return
 	}
-	direction := "ahead"
+	direction, what := "ahead", "the database's clock was stepped ahead, or this service's machine stood still while no other replica looked"
 	if step < 0 {
-		direction = "back"
+		direction, what = "back", "the database's clock was stepped back"
 	}
 	w.steps.WithLabelValues(direction).Inc()
-	w.logger.Error("the database's clock was stepped; what is stored keeps its age, and the heartbeat paths have to prove themselves again", "by", step)
+	w.logger.Error(what+"; what is stored keeps its age, and the heartbeat paths have to prove themselves again", "by", step)
 }
