@@ -10,9 +10,11 @@
 // # What an agent promises
 //
 // A command is run only by the agent it names, and never started once its budget is over, however long the process, its machine or
-// the network stood still. The budget counts from the moment at which the agent asked for the command. One that may have waited on its
+// the network stood still, but for the window below. The budget counts from the moment at which the agent asked for the command. One that may have waited on its
 // way is given back to the broker, which delivers it again only if its time to live is not over. Right before a command's message is
-// settled, the broker's clock shows whether this machine's clocks counted all of the time. A write waits at most two seconds for the
+// settled, the broker's clock shows whether this machine's clocks counted all of the time. One window is left: a virtual machine all of
+// whose clocks stop after that, while the message is settled or the write waits behind another, up to two seconds later, and over HTTP
+// after the command's body was sent; it may start a command as late as it stood still. A write waits at most two seconds for the
 // one before it, and is then refused as busy with nothing done. Reads wait for nothing.
 //
 // A command is begun at most once. With Config.JournalPath, a write is first recorded in the journal's file, then, if it
