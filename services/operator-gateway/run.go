@@ -89,6 +89,7 @@ type base struct {
 type work struct {
 	bus          *opened
 	verifier     *verification.Verifier
+	standStill   *command.StandStill
 	operations   *rpc.Operations
 	agents       *rpc.Agents
 	servers      *rpc.Servers
@@ -113,14 +114,15 @@ func newWork(cfg Config, upstreams *upstreams, overBus *opened, receivers *aside
 	registry, availability, stopping := upstreams.asRegistry(), upstreams.asAvailability(), make(chan struct{})
 	verifier := &verification.Verifier{Client: anonymous, Registry: registry, Logger: cfg.Logger, RepeatInterval: cfg.Verification.RepeatInterval}
 	policy := routing.Policy{MaxHeartbeatAge: cfg.Routing.MaxHeartbeatAge, MaxVerificationAge: cfg.Routing.MaxVerificationAge}
+	standStill := &command.StandStill{}
 	executor := &command.Executor{
 		Registry: registry, ServiceBus: overBus, HTTP: &transporthttp.Transport{Client: client, Anonymous: anonymous, Token: token}, Policy: policy,
 		Budgets: command.Budgets{Read: cfg.Budgets.Read, Write: cfg.Budgets.Write}, Metrics: command.NewMetrics(metrics),
-		Logger: cfg.Logger, Unreachable: verifier.Disprove, Answered: receivers.Answered,
+		Logger: cfg.Logger, Unreachable: verifier.Disprove, Answered: receivers.Answered, StoodStill: standStill.Lost,
 	}
 	verdicts := rpc.NewVerdicts(availability, cfg.Logger, metrics)
 	return &work{
-		bus: overBus, verifier: verifier, stopping: stopping,
+		bus: overBus, verifier: verifier, standStill: standStill, stopping: stopping,
 		operations:   &rpc.Operations{Registry: registry, Verdicts: verdicts, Executor: executor, Stopping: stopping},
 		agents:       &rpc.Agents{Registry: registry, Verifier: verifier, Policy: policy, Logger: cfg.Logger},
 		servers:      &rpc.Servers{Registry: registry, Availability: availability, Verdicts: verdicts, Logger: cfg.Logger},
@@ -191,6 +193,7 @@ func serve(ctx context.Context, cfg Config, base base, work *work) error {
 		lifecycle.Part{Name: "proof", Run: work.bus.Prove},
 		lifecycle.Part{Run: work.bus.check},
 		lifecycle.Part{Name: "verification", Run: work.verifier.Repeat},
+		lifecycle.Part{Name: "stand-still", Run: work.standStill.Run},
 		lifecycle.Part{Name: "health", Run: health.run},
 		lifecycle.Part{Name: "grpc behind rest", Run: behind.Run},
 		lifecycle.Part{Name: "rest and grpc", Run: together(front.run, server.Run, work.stop)},

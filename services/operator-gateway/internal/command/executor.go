@@ -60,6 +60,8 @@ type Executor struct {
 	// Answered is told whether an agent answered a command that was sent to it over Service Bus so long ago; it must not block. Answers of an
 	// agent that answers all the time are told once a minute.
 	Answered func(agent string, answered bool, sentAge time.Duration)
+	// StoodStill is how long a request that is read now may have waited while this process stood still (I-24).
+	StoodStill func() time.Duration
 }
 
 // leastSilence is how long an agent must have had to answer before its silence says something about it, and not about its caller.
@@ -101,7 +103,7 @@ func (e *Executor) Execute(ctx context.Context, principal, agent string, operati
 		r.command.CommandId = uuid.NewString()
 	}
 	startedAt := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, e.Budgets.of(ctx, r.write, startedAt))
+	ctx, cancel := context.WithTimeout(ctx, e.Budgets.of(ctx, r.write, startedAt)-e.StoodStill())
 	defer cancel()
 	e.Metrics.InFlight.Inc()
 	var err error = errFailed // until execute has returned: what panics is on record too

@@ -117,6 +117,7 @@ func newBench(agents ...*registryv1.Agent) *bench {
 		Budgets: Budgets{Read: 5 * time.Second, Write: time.Minute}, Metrics: NewMetrics(prometheus.NewRegistry()),
 		Logger:      slog.New(slog.NewJSONHandler(b.log, nil)),
 		Unreachable: func(agent, url, _ string) { b.unreachable = append(b.unreachable, agent+" "+url) },
+		StoodStill:  func() time.Duration { return 0 },
 		Answered: func(agent string, answered bool, _ time.Duration) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
