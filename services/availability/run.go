@@ -46,7 +46,7 @@ func Migrate(ctx context.Context, cfg Config) error {
 	}
 	opened := store.New(db)
 	defer opened.Close()
-	err = sqldb.Await(ctx, cfg.Logger, func(error) {}, func(ctx context.Context) error {
+	err = sqldb.AwaitMigration(ctx, cfg.Logger, func(ctx context.Context) error {
 		before, after, err := opened.Migrate(ctx)
 		if err != nil {
 			return fmt.Errorf("migrate: %w", err)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -192,6 +193,24 @@ func TestMigrateEndsWithItsTime(t *testing.T) {
 	err := registry.Migrate(ctx, cfg)
 	if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "database.url: ") || took > stopLimit {
 		t.Errorf("after %s: %v", took, err)
+	}
+}
+
+// A file that is no database ends migrate at once: waiting does not mend it.
+func TestMigrateDoesNotWaitForWhatNeverMends(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "fleet.db")
+	if err := os.WriteFile(path, []byte(strings.Repeat("this is no database\n", 500)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := registry.DefaultConfig()
+	log := &lines{}
+	cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
+	cfg.Database.URL = config.Secret("sqlite:" + path)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	err := registry.Migrate(ctx, cfg)
+	if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "the file is no database") || log.count("it is tried again") > 0 {
+		t.Errorf("%v", err)
 	}
 }
 

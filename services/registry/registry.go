@@ -91,7 +91,7 @@ func Migrate(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer opened.Close()
-	err = sqldb.Await(ctx, cfg.Logger, func(error) {}, func(ctx context.Context) error {
+	err = sqldb.AwaitMigration(ctx, cfg.Logger, func(ctx context.Context) error {
 		before, after, err := opened.Migrate(ctx)
 		if err != nil {
 			return fmt.Errorf("migrate: %w", err)

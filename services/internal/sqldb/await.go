@@ -23,6 +23,18 @@ func Unfit(format string, args ...any) error {
 	return &UnfitError{Problem: fmt.Sprintf(format, args...)}
 }
 
+// AwaitMigration is Await for a command that somebody waits for: it also gives up where waiting does not mend what is wrong, such as a
+// file that is no database. A service that starts waits for that too.
+func AwaitMigration(ctx context.Context, logger *slog.Logger, attempt func(context.Context) error) error {
+	return Await(ctx, logger, func(error) {}, func(ctx context.Context) error {
+		err := attempt(ctx)
+		if lasting(err) {
+			return Unfit("%s; it is not tried again, since waiting does not mend that", InWords(err))
+		}
+		return err
+	})
+}
+
 // Await tries until attempt succeeds. It logs each failure, and tells waiting of it. It gives up with an UnfitError, or when the context
 // ends: then at once, even if the driver does not return.
 func Await(ctx context.Context, logger *slog.Logger, waiting func(error), attempt func(context.Context) error) error {

@@ -77,8 +77,13 @@ func (db *DB) Migrate(ctx context.Context, migrations Migrations) (before, after
 	case before > after:
 		return before, after, tooNew(before, after)
 	}
-	_, err = provider.Up(ctx)
-	return before, after, err
+	if _, err = provider.Up(ctx); err == nil || ctx.Err() != nil || passing(err) || lasting(err) {
+		return before, after, err
+	}
+	if now, _, unread := db.versions(ctx, provider, store); unread != nil || now > before {
+		return before, after, err // it got on, or another process did: the next attempt begins there
+	}
+	return before, after, Unfit("a migration failed; the schema stays at version %d: %s", before, InWords(err))
 }
 
 // CheckSchema refuses a schema that is older or newer than what this binary needs, saying what to run.

@@ -2,7 +2,12 @@ package sqldb
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"sync"
 	"time"
 
@@ -14,6 +19,7 @@ import (
 const (
 	sqlitePerm          = 3
 	sqliteReadonly      = 8
+	sqliteInterrupt     = 9
 	sqliteIO            = 10
 	sqliteCorrupt       = 11
 	sqliteFull          = 13
@@ -51,6 +57,71 @@ var serverProblems = map[int32]string{
 	49918: "the database is too busy", 49919: "the database is too busy", 49920: "the database is too busy",
 }
 
+// lastingNumbers of SQL Server stay until somebody grants a right, or gives another login.
+var lastingNumbers = map[int32]bool{229: true, 230: true, 262: true, 18456: true}
+
+// lasting reports whether a database's error stays however long one waits.
+func lasting(err error) bool {
+	var server mssql.Error
+	if errors.As(err, &server) {
+		return lastingNumbers[server.Number]
+	}
+	var file *sqlite.Error
+	if errors.As(err, &file) {
+		code := file.Code() & 0xff
+		return code == sqliteReadonly || code == sqliteCorrupt || code == sqliteNotADB
+	}
+	return errors.Is(err, ErrReplaced)
+}
+
+// passing reports whether what ended a migration may be over at the next attempt: a lock, a lack of space, a lost connection or time.
+// A statement that the database refuses is refused again.
+func passing(err error) bool {
+	var server mssql.Error
+	var file *sqlite.Error
+	switch {
+	case Transient(err):
+		return true
+	case errors.As(err, &server):
+		return serverProblems[server.Number] != ""
+	case errors.As(err, &file):
+		code := file.Code() & 0xff
+		return sqliteProblems[code] != "" || code == sqliteInterrupt
+	}
+	var network net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.As(err, &network) ||
+		errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// unansweredAfter is how long a change waits for SQL Server at least before its end shows that writes do not work. A lock of another
+// session on one of our tables gives no error of its own: only the caller's time ends, and the probe's row is of another table.
+const unansweredAfter = 3 * time.Second
+
+// unanswered is a change that SQL Server did not answer until its caller's time was over.
+type unanswered struct {
+	after time.Duration
+	cause error
+}
+
+func (e *unanswered) Error() string {
+	return fmt.Sprintf("no answer for %s: %s", e.after.Round(100*time.Millisecond), e.cause)
+}
+
+func (e *unanswered) Unwrap() error { return e.cause }
+
+// asUnanswered makes an unanswered of a change's error if that is what it shows. A caller that gave up before its deadline shows nothing.
+func (db *DB) asUnanswered(ctx context.Context, began time.Time, err error) error {
+	deadline, bounded := ctx.Deadline()
+	after := time.Since(began)
+	if err == nil || db.Dialect != SQLServer || !bounded || time.Now().Before(deadline) || after < unansweredAfter {
+		return err
+	}
+	if problem, _ := writeProblem(err); problem != "" {
+		return err
+	}
+	return &unanswered{after: after, cause: err}
+}
+
 // WriteError says that a Change wrote nothing, since the database takes no writes. Problem is the cause in plain words.
 type WriteError struct {
 	Problem string
@@ -79,8 +150,12 @@ func writeProblem(err error) (problem string, certain bool) {
 		return ErrReplaced.Error(), false
 	}
 	var server mssql.Error
-	if errors.As(err, &server) {
+	if errors.As(err, &server) && serverProblems[server.Number] != "" {
 		return serverProblems[server.Number], false
+	}
+	var slow *unanswered
+	if errors.As(err, &slow) {
+		return "the database did not answer a change in time; another session may hold a lock", false
 	}
 	var file *sqlite.Error
 	if !errors.As(err, &file) {

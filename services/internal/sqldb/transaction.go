@@ -33,7 +33,8 @@ func (db *DB) View(ctx context.Context, run func(*Tx) error) error {
 // Change runs statements that change something, and commits. It is run again, whole, after a passing failure; so run must be
 // idempotent and keep nothing from an earlier attempt. A *WriteError says that the database takes no writes.
 func (db *DB) Change(ctx context.Context, run func(*Tx) error) error {
-	err := db.change(ctx, run)
+	began := time.Now()
+	err := db.asUnanswered(ctx, began, db.change(ctx, run))
 	db.written.note(err)
 	return asWriteError(err)
 }
