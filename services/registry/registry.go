@@ -172,7 +172,7 @@ func (c Config) serve(ctx context.Context, opened *store.Store, db *sqldb.DB, me
 	registryv1.RegisterServerCatalogServer(server.GRPC(), &rpc.Servers{Store: opened})
 	registryv1.RegisterControlCloudServer(server.GRPC(), &rpc.Cloud{Store: control, Lists: partitions})
 	health.Look(ctx)
-	counts := &counts{store: opened, metrics: own, logger: c.Logger}
+	counts := newCounts(opened, own, c.Logger)
 	counts.look(ctx)
 	readiness.Serve(health.Checks()...)
 	if c.Ready != nil {

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
@@ -28,11 +29,36 @@ const (
 	countTimeout  = 5 * time.Second
 )
 
-// counts keeps the metrics of how many agents are in which state, and how many do not answer commands over the bus.
+// counts keeps the metrics of agents. Each is counted alone, so that one that fails leaves no other at its old value.
 type counts struct {
-	store   *store.Store
-	metrics *rpc.Metrics
-	logger  *slog.Logger
+	counts map[string]func(context.Context) error // by what is counted
+	logger *slog.Logger
+}
+
+func newCounts(store *store.Store, metrics *rpc.Metrics, logger *slog.Logger) *counts {
+	return &counts{logger: logger, counts: map[string]func(context.Context) error{
+		"agents by state": func(ctx context.Context) error {
+			states, err := store.CountStates(ctx)
+			if err == nil {
+				metrics.SetStates(states)
+			}
+			return err
+		},
+		"agents whose receivers are suspect": func(ctx context.Context) error {
+			suspects, err := store.CountSuspectReceivers(ctx)
+			if err == nil {
+				metrics.SuspectReceivers.Set(float64(suspects))
+			}
+			return err
+		},
+		"agents that are astray": func(ctx context.Context) error {
+			astray, _, err := store.Astray(ctx)
+			if err == nil {
+				metrics.Astray.Set(float64(astray))
+			}
+			return err
+		},
+	}}
 }
 
 func (c *counts) run(ctx context.Context) error {
@@ -51,22 +77,13 @@ func (c *counts) run(ctx context.Context) error {
 func (c *counts) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
-	states, err := c.store.CountStates(ctx)
-	if err != nil {
-		c.logger.Debug("agents could not be counted", "error", err)
-		return
+	var looks sync.WaitGroup
+	for what, count := range c.counts {
+		looks.Go(func() {
+			if err := count(ctx); err != nil {
+				c.logger.Debug("they could not be counted", "what", what, "error", err)
+			}
+		})
 	}
-	c.metrics.SetStates(states)
-	suspects, err := c.store.CountSuspectReceivers(ctx)
-	if err != nil {
-		c.logger.Debug("agents whose receivers are suspect could not be counted", "error", err)
-		return
-	}
-	c.metrics.SuspectReceivers.Set(float64(suspects))
-	astray, _, err := c.store.Astray(ctx)
-	if err != nil {
-		c.logger.Debug("agents that are astray could not be counted", "error", err)
-		return
-	}
-	c.metrics.Astray.Set(float64(astray))
+	looks.Wait()
 }

@@ -29,10 +29,11 @@ func (b Bounded) Invoke(ctx context.Context, method string, request, reply any, 
 	return b.ClientConnInterface.Invoke(ctx, method, request, reply, options...)
 }
 
-// isRead reports whether a method changes nothing that an operator decides. What a ping showed is recorded again by the next one.
+// isRead reports whether a method changes nothing that an operator decides. What a ping showed is recorded again by the next one, and
+// what was claimed for a ping that did not come is free again later.
 func isRead(method string) bool {
 	name := method[strings.LastIndexByte(method, '/')+1:]
-	for _, verb := range []string{"Get", "List", "Preview", "Read", "RecordHttpVerification"} {
+	for _, verb := range []string{"Get", "List", "Preview", "Read", "Count", "ClaimHttpVerifications", "RecordHttpVerification"} {
 		if strings.HasPrefix(name, verb) {
 			return true
 		}
