@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	_ "modernc.org/sqlite"
 
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
@@ -179,6 +181,66 @@ func TestTheStartWaitsForTheDatabase(t *testing.T) {
 				t.Fatal("it does not stop")
 			}
 		})
+	}
+}
+
+// A stop ends also while the database holds up calls and probes.
+func TestAStopEndsWhileTheDatabaseHangs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "fleet.db")
+	log := &lines{}
+	cfg := registry.DefaultConfig()
+	cfg.GRPC.Listen, cfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	cfg.Database.URL, cfg.Database.Migrate = config.Secret("sqlite:"+path), true
+	cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
+	ready, ended := make(chan registry.Endpoints, 1), make(chan error, 1)
+	cfg.Ready = func(at registry.Endpoints) { ready <- at }
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() { ended <- registry.Run(ctx, cfg) }()
+	var at registry.Endpoints
+	select {
+	case at = <-ready:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	holder, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(20000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Close()
+	conn, err := holder.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	client, err := grpc.NewClient(at.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	calls, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	answers := make(chan error, 8)
+	for range cap(answers) { // each waits for the one that writes, which waits for the lock
+		go func() {
+			_, err := registryv1.NewAgentRegistryClient(client).RecordHeartbeats(calls, beats("BM-1"))
+			answers <- err
+		}()
+	}
+	<-answers // one was refused: the others wait
+	began := time.Now()
+	stop()
+	select {
+	case <-ended: // whatever was left behind is said
+		if took := time.Since(began); took > stopLimit {
+			t.Errorf("stopped after %s", took)
+		}
+		t.Logf("stopped within %s", time.Since(began).Round(time.Millisecond))
+	case <-time.After(patience):
+		t.Fatal("it does not stop")
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/commandcenter/fleet/services/internal/lifecycle"
 )
 
 // Dialect names the set of statements a database understands.
@@ -106,8 +108,21 @@ func source(text string) (Dialect, string, error) {
 	return SQLServer, name, err
 }
 
-// Close closes the pool.
+// closeLimit is how long Close waits: a stop is to end within 10 s, whatever the database does.
+const closeLimit = time.Second
+
+// Close closes the pool. What does not close in time is left behind: nothing that was committed depends on it.
 func (db *DB) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
+	defer cancel()
+	err := lifecycle.Leave(ctx, db.close)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return fmt.Errorf("the database did not close within %s and is left behind: %w", closeLimit, err)
+	}
+	return err
+}
+
+func (db *DB) close() error {
 	if db.files != nil {
 		closeRaw, err := db.files.close()
 		return errors.Join(err, db.read.Close(), db.write.Close(), closeRaw())
