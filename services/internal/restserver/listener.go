@@ -25,10 +25,11 @@ const handshakeTimeout = 10 * time.Second
 // headBytes is how much of what was read last is kept, to say what was wrong with a request line.
 const headBytes = 2 << 10
 
-// Listen makes a server serve a listener: what net/http itself answers, before a handler is asked, is a problem as well. A server
-// with a TLSConfig serves TLS. Use its Serve with the listener that comes back, not ServeTLS.
+// Listen makes a server serve a listener: what net/http itself answers, before a handler is asked, is a problem as well. It changes the
+// server, whose Handler and MaxHeaderBytes must be set. A server with a TLSConfig serves TLS. Use its Serve with the listener that comes back, not ServeTLS.
 func Listen(server *http.Server, listener net.Listener, logger *slog.Logger) net.Listener {
 	server.DisableGeneralOptionsHandler = true // whose answer to OPTIONS * is no problem
+	limitHeaders(server, logger)
 	if server.TLSConfig == nil {
 		return &plainListener{Listener: listener, logger: logger}
 	}
@@ -221,7 +222,7 @@ func ownAnswer(content, head []byte) *fault.Error {
 	_, said, _ := strings.Cut(string(line), ": ")
 	switch string(line[9:12]) {
 	case strconv.Itoa(http.StatusRequestHeaderFieldsTooLarge):
-		return fault.New(fault.HeadersTooLarge, "the request line and the headers are together too large; nothing was done")
+		return errHeadersTooLarge
 	case strconv.Itoa(http.StatusNotImplemented):
 		return fault.Invalid("#/Transfer-Encoding", "must be chunked, or be left out")
 	case strconv.Itoa(http.StatusHTTPVersionNotSupported):
@@ -279,6 +280,11 @@ func refuse(to net.Conn, logger *slog.Logger, err *fault.Error) {
 	answer.Write(body.Bytes())
 	_ = to.SetWriteDeadline(time.Now().Add(handshakeTimeout))
 	_, _ = to.Write(answer.Bytes())
+	logRefusal(logger, err, id, to.RemoteAddr().String())
+}
+
+// logRefusal logs a request that no handler saw.
+func logRefusal(logger *slog.Logger, err *fault.Error, id, peer string) {
 	logger.Info("rest request", "status", err.Reason.HTTPStatus(), "reason", string(err.Reason), "error", err.Error(), "request_id", id,
-		"peer", to.RemoteAddr().String())
+		"peer", peer)
 }

@@ -79,6 +79,7 @@ func TestWhatNetHTTPAnswersIsAProblem(t *testing.T) {
 			"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n":                    {400, "INVALID_ARGUMENT", "#/Transfer-Encoding"},
 			"GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + strings.Repeat("x", 16<<10) + "\r\n\r\n": {431, "HEADERS_TOO_LARGE", ""},
 			"GET /" + strings.Repeat("x", 16<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n":             {431, "HEADERS_TOO_LARGE", ""},
+			"GET /" + strings.Repeat("y", 99<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n":             {431, "HEADERS_TOO_LARGE", ""},
 			"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n":     {400, "INVALID_ARGUMENT", ""},
 		} {
 			if kind == "http spoken to tls" {
@@ -96,22 +97,48 @@ func TestWhatNetHTTPAnswersIsAProblem(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer response.Body.Close()
-				text, err := io.ReadAll(response.Body)
-				var got Problem
-				if err != nil || json.Unmarshal(text, &got) != nil || response.Header.Get("Content-Type") != "application/problem+json" {
-					t.Fatalf("%s %v %s %v", response.Status, response.Header, text, err)
-				}
-				pointer := ""
-				if len(got.Errors) > 0 {
-					pointer = got.Errors[0].Pointer
-				}
-				if response.StatusCode != want.status || got.Status != want.status || got.Reason != want.reason || pointer != want.pointer ||
-					got.Detail == "" || got.Instance != "urn:commandcenter:request:"+response.Header.Get("X-Request-Id") {
-					t.Errorf("%s %s", response.Status, text)
-				}
+				isProblem(t, response, want.status, want.reason, want.pointer)
 			})
 		}
+	}
+	for what, target := range map[string]string{"path": "/" + strings.Repeat("x", 16<<10), "header": "/"} {
+		t.Run("h2 "+what, func(t *testing.T) {
+			transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: "example.com"}, ForceAttemptHTTP2: true}
+			defer transport.CloseIdleConnections()
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+serve(t, secure).String()+target, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if what == "header" {
+				request.Header.Set("X-Long", strings.Repeat("x", 16<<10))
+			}
+			response, err := transport.RoundTrip(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if response.ProtoMajor != 2 {
+				t.Errorf("it is %s", response.Proto)
+			}
+			isProblem(t, response, http.StatusRequestHeaderFieldsTooLarge, "HEADERS_TOO_LARGE", "")
+		})
+	}
+}
+
+func isProblem(t *testing.T, response *http.Response, status int, reason, pointer string) {
+	t.Helper()
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	var got Problem
+	if err != nil || json.Unmarshal(text, &got) != nil || response.Header.Get("Content-Type") != "application/problem+json" {
+		t.Fatalf("%s %v %s %v", response.Status, response.Header, text, err)
+	}
+	at := ""
+	if len(got.Errors) > 0 {
+		at = got.Errors[0].Pointer
+	}
+	if response.StatusCode != status || got.Status != status || got.Reason != reason || at != pointer ||
+		got.Detail == "" || got.Instance != "urn:commandcenter:request:"+response.Header.Get("X-Request-Id") {
+		t.Errorf("%s %s", response.Status, text)
 	}
 }
 
