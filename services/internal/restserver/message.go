@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -15,13 +16,13 @@ import (
 type Reading struct {
 	// Body is the body in the form that protojson reads: enums by their whole names, durations in seconds. Nil where there was none.
 	Body []byte
-	// Empty are the lists that the caller wrote without an item, which protobuf does not tell from absent ones.
+	// Empty are the lists that the caller wrote without an item or as null, which protobuf does not tell from absent ones.
 	Empty []EmptyList
 	// names are the names that the caller wrote, by the pointer to the field as the contract has it in JSON, where they differ.
 	names map[string]string
 }
 
-// EmptyList is a list that was written without an item.
+// EmptyList is a list that was written without an item, or as null.
 type EmptyList struct {
 	Field   protoreflect.FullName
 	Pointer string // as the caller wrote the names
@@ -43,22 +44,23 @@ func ReadMessage(body []byte, into protoreflect.MessageDescriptor, given []proto
 
 // Sent is an error with its pointers as the caller wrote the names.
 func (r *Reading) Sent(err *fault.Error) *fault.Error {
-	if r == nil || len(r.names) == 0 || len(err.Fields) == 0 {
+	if r == nil || len(r.names) == 0 {
 		return err
 	}
-	sent := *err
-	sent.Fields = slices.Clone(err.Fields)
-	for i, field := range sent.Fields {
-		if pointer := r.pointer(field.Pointer); pointer != field.Pointer {
-			sent.Fields[i].Pointer = pointer
-			sent.Detail = renamed(sent.Detail, field.Pointer, pointer)
-		}
-	}
-	return &sent
+	return Renamed(err, r.pointer)
 }
 
-func renamed(detail, from, to string) string {
-	return string(bytes.Replace([]byte(detail), []byte(from+":"), []byte(to+":"), 1))
+// Renamed is an error with other pointers, also where its detail begins with one or has one after a semicolon.
+func Renamed(err *fault.Error, rename func(pointer string) string) *fault.Error {
+	renamed := *err
+	renamed.Fields = slices.Clone(err.Fields)
+	for i, field := range renamed.Fields {
+		if pointer := rename(field.Pointer); pointer != field.Pointer {
+			renamed.Fields[i].Pointer = pointer
+			renamed.Detail = strings.TrimPrefix(strings.Replace("; "+renamed.Detail, "; "+field.Pointer+":", "; "+pointer+":", 1), "; ")
+		}
+	}
+	return &renamed
 }
 
 // pointer is a pointer with the names that the caller wrote.
@@ -243,6 +245,9 @@ func (r *reader) field(field protoreflect.FieldDescriptor, at place) *fault.Erro
 	switch {
 	case first == 'n' && !takesNull(field):
 		r.scalar()
+		if field.IsList() {
+			r.empty = append(r.empty, EmptyList{field.FullName(), at.sent})
+		}
 		return nil
 	case field.IsMap() && first != '{':
 		return BadBody(at.sent, "must be an object")

@@ -207,6 +207,9 @@ func TestI17_BadInputNamesTheFieldAndReachesNothing(t *testing.T) {
 		{"name too long in the body", "POST", agents, `{"httpBaseUrl": "http://a", "name": "` + long + `"}`, nil, 400, fault.InvalidArgument, "/name"},
 		{"no package", "POST", "/api/agents/a/packages/sync", `{"packages": [ ]}`, nil, 400, fault.InvalidArgument, "/packages"},
 		{"no package in a batch", "POST", "/api/agents:batch", `{"agents": ["a"], "sync_packages": {"packages": []}}`, nil, 400, fault.InvalidArgument, "/sync_packages/packages"},
+		{"packages that are null", "POST", "/api/agents/a/packages/sync", `{"packages": null}`, nil, 400, fault.InvalidArgument, "/packages"},
+		{"packages that are null in a batch", "POST", "/api/agents:batch", `{"agents": ["a"], "syncPackages": {"packages": null}}`, nil, 400, fault.InvalidArgument, "/syncPackages/packages"},
+		{"a set that is null", "POST", "/api/agents/a/packages/sync", `{"wanted": {"packages": null}}`, nil, 400, fault.InvalidArgument, "/wanted/packages"},
 		{"a set of no package", "POST", "/api/agents/a/packages/sync", `{"wanted": {"packages": []}}`, nil, 400, fault.InvalidArgument, "/wanted/packages"},
 		{"a set that is left open", "POST", "/api/agents/a/packages/sync", `{"wanted": {}}`, nil, 400, fault.InvalidArgument, "/wanted/packages"},
 		{"nothing in a batch", "POST", agents + ":accept", `{"items": []}`, nil, 400, fault.InvalidArgument, "/items"},
@@ -260,6 +263,9 @@ func TestI17_BadInputNamesTheFieldAndReachesNothing(t *testing.T) {
 			switch {
 			case row.pointer == "-" && len(p.Errors) > 0, row.pointer != "-" && (len(p.Errors) != 1 || p.Errors[0].Pointer != row.pointer || p.Errors[0].Detail == ""):
 				t.Errorf("points at %v, not at %q", p.Errors, row.pointer)
+			}
+			if strings.Contains(p.Detail, "; nothing was changed") && len(p.Errors) == 1 && !strings.HasPrefix(p.Detail, row.pointer+": ") {
+				t.Errorf("points at %q, and says %q", row.pointer, p.Detail)
 			}
 			if row.status == 405 && answered.Header.Get("Allow") == "" {
 				t.Error("there is no Allow header")

@@ -88,19 +88,14 @@ func pointerEscape(name string) string {
 // placedFields points at a field where the caller put it, under the name that the caller wrote: those of the path and of the query are
 // "#/name".
 func placedFields(kept *request, err *fault.Error) *fault.Error {
-	if len(err.Fields) == 0 {
-		return err
-	}
-	placed := *kept.read.Sent(err)
-	placed.Fields = slices.Clone(placed.Fields)
-	for i, field := range placed.Fields {
-		name, _, _ := strings.Cut(strings.TrimPrefix(field.Pointer, "/"), "/")
+	return restserver.Renamed(kept.read.Sent(err), func(pointer string) string {
+		name, _, _ := strings.Cut(strings.TrimPrefix(pointer, "/"), "/")
 		inPath := slices.ContainsFunc(kept.given, func(given protoreflect.FieldDescriptor) bool { return given.JSONName() == name })
-		if strings.HasPrefix(field.Pointer, "/") && (inPath || !restserver.TakesBody(kept.method)) {
-			placed.Fields[i].Pointer = "#" + field.Pointer
+		if strings.HasPrefix(pointer, "/") && (inPath || !restserver.TakesBody(kept.method)) {
+			return "#" + pointer
 		}
-	}
-	return &placed
+		return pointer
+	})
 }
 
 // queryReader reads queries into messages in the place of the gateway's own reader, which passes over a misspelt filter. What it reads
