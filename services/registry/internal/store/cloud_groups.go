@@ -68,7 +68,11 @@ func (c *Cloud) CreateGroup(ctx context.Context, change GroupChange, actor strin
 		if err != nil {
 			return err
 		}
-		return after.moveMembers(ctx, tx, group.Key, change, actor)
+		moving, err := after.moving(ctx, tx, group.Key, change)
+		if err != nil {
+			return err
+		}
+		return after.moveMembers(ctx, tx, group.Key, change, moving, actor)
 	})
 }
 
@@ -92,14 +96,18 @@ func (c *Cloud) UpdateGroup(ctx context.Context, name enrollment.Name, etag stri
 		if change.Name == name { // not asked: the stored spelling stays
 			renamed.Spelling = group.Name
 		}
-		if renamed.Spelling == group.Name && !change.movesMembers() {
+		moving, err := before.moving(ctx, tx, group.Key, change)
+		if err != nil {
+			return err
+		}
+		if renamed.Spelling == group.Name && moving == (moves{}) {
 			return nil // what changes nothing makes no etag stale
 		}
 		if err := changed(tx.Exec(ctx, "update_affinity_group", named("key", group.Key), named("decisionVersion", group.DecisionVersion),
 			named("name", renamed.Spelling), named("nameKey", renamed.Key))); err != nil {
 			return err
 		}
-		return before.moveMembers(ctx, tx, group.Key, change, actor)
+		return before.moveMembers(ctx, tx, group.Key, change, moving, actor)
 	})
 }
 
@@ -159,20 +167,56 @@ func (c *Cloud) DeleteGroup(ctx context.Context, name enrollment.Name, etag, act
 	})
 }
 
-// movesMembers reports whether a change names members.
-func (c GroupChange) movesMembers() bool {
-	return len(c.AddAgents)+len(c.RemoveAgents)+len(c.AddServers)+len(c.RemoveServers) > 0
+// moves is which kinds of members a change moves. One that adds those who are in the group, or removes those who are not, moves none.
+type moves struct{ agents, servers bool }
+
+// moving reports what a change would move, all of which there must be.
+func (o Overview) moving(ctx context.Context, tx *sqldb.Tx, group int64, change GroupChange) (moves, error) {
+	var found moves
+	for i, name := range slices.Concat(change.AddServers, change.RemoveServers) {
+		server, err := o.server(name)
+		if err != nil {
+			return moves{}, err
+		}
+		adds := i < len(change.AddServers)
+		found.servers = found.servers || adds != (server.Group == group)
+	}
+	if len(change.AddAgents)+len(change.RemoveAgents) == 0 {
+		return found, nil
+	}
+	if err := checkKnown(ctx, tx, slices.Concat(change.AddAgents, change.RemoveAgents)); err != nil {
+		return moves{}, err
+	}
+	adding, leaving := keysOfNames(change.AddAgents), keysOfNames(change.RemoveAgents)
+	there, err := membersAmong(ctx, tx, group, adding)
+	if err != nil {
+		return moves{}, err
+	}
+	leave, err := membersAmong(ctx, tx, group, leaving)
+	if err != nil {
+		return moves{}, err
+	}
+	found.agents = there < len(adding) || leave > 0
+	return found, nil
+}
+
+// membersAmong counts the agents of a group among some.
+func membersAmong(ctx context.Context, tx *sqldb.Tx, group int64, agents []string) (int, error) {
+	if len(agents) == 0 {
+		return 0, nil
+	}
+	keys, err := json.Marshal(agents)
+	if err != nil {
+		return 0, err
+	}
+	members := 0
+	err = tx.Rows(ctx, "members_among", func(scan func(...any) error) error { return scan(&members) }, named("group", group), named("names", string(keys)))
+	return members, err
 }
 
 // moveMembers moves agents and control servers into a group and out of it.
-func (o Overview) moveMembers(ctx context.Context, tx *sqldb.Tx, group int64, change GroupChange, actor string) error {
-	if err := o.moveServers(ctx, tx, group, change, actor); err != nil {
-		return err
-	}
-	if len(change.AddAgents)+len(change.RemoveAgents) == 0 {
-		return nil
-	}
-	if err := checkKnown(ctx, tx, slices.Concat(change.AddAgents, change.RemoveAgents)); err != nil {
+func (o Overview) moveMembers(ctx context.Context, tx *sqldb.Tx, group int64, change GroupChange, moving moves, actor string) error {
+	if err := o.moveServers(ctx, tx, group, change, actor); err != nil || !moving.agents {
 		return err
 	}
 	if err := moveAgents(ctx, tx, "enter_affinity_group", group, change.AddAgents); err != nil {

@@ -230,3 +230,37 @@ func TestAGroupThatIsNotChangedKeepsItsEtag(t *testing.T) {
 		t.Errorf("another spelling: %+v, %v", after, err)
 	}
 }
+
+// A request that is sent twice changes nothing the second time: neither the etag, nor where agents are.
+func TestMembersThatStayMakeNoEtagStaleAndMoveNothing(t *testing.T) {
+	w := newWorld(t)
+	w.join("a", "b")
+	w.enlist(40)
+	made := w.create("east", store.GroupChange{AddServers: names(t, "a"), AddAgents: names(t, "BM-000001", "BM-000002")})
+	w.create("west", store.GroupChange{AddAgents: names(t, "BM-000004")})
+	w.settle()
+	for what, change := range map[string]store.GroupChange{
+		"an agent that is in it": {AddAgents: names(t, "bm-000001", "BM-000001")}, "an agent of no group": {RemoveAgents: names(t, "BM-000003")},
+		"an agent of another group": {RemoveAgents: names(t, "BM-000004")},
+		"a server that is in it":    {AddServers: names(t, "a")}, "a server that is not": {RemoveServers: names(t, "b")},
+	} {
+		after := w.regroup("east", change)
+		if look, err := w.two.Look(t.Context()); err != nil || look.Requested || after.Etag() != made.Etag() {
+			t.Errorf("%s: the etag becomes %s, a partition is asked for: %t, %v", what, after.Etag(), look.Requested, err)
+		}
+	}
+	if after := w.regroup("east", store.GroupChange{Name: name(t, "East"), AddAgents: names(t, "BM-000001")}); after.Etag() == made.Etag() {
+		t.Error("a new name leaves the etag as it is")
+	}
+	if look, err := w.two.Look(t.Context()); err != nil || look.Requested {
+		t.Errorf("a new name asks for a partition: %t, %v", look.Requested, err)
+	}
+	var unknown *store.UnknownAgentsError
+	if _, _, err := w.one.UpdateGroup(t.Context(), name(t, "East"), w.group("East").Etag(), store.GroupChange{RemoveAgents: names(t, "BM-9")}, "anna"); !errors.As(err, &unknown) {
+		t.Errorf("an agent that is not there: %v", err)
+	}
+	before := w.group("East").Etag()
+	if after := w.regroup("East", store.GroupChange{AddAgents: names(t, "BM-000001", "BM-000003")}); after.Etag() == before || after.Agents != 3 {
+		t.Errorf("a new member: %+v", after)
+	}
+}
