@@ -186,6 +186,31 @@ func TestRESTHasHeadAndOptions(t *testing.T) {
 	agent.problem("no route", agent.do("OPTIONS", "/agent/v1/nothing", ""), 404, "ROUTE_NOT_FOUND")
 }
 
+// Answers look as the gateway's do: on one line that ends, or indented for people. A parameter that no route has does not go unnoticed.
+func TestRESTAnswersLookAsTheGatewaysDo(t *testing.T) {
+	agent := restAgent(t, run(t, controlServer(t, newEmulator(t, emulator.SubscriptionProperties{}), newServer(t))))
+	const route = "/agent/v1/control-server"
+	for _, row := range []struct {
+		path, program string
+		indented      bool
+	}{
+		{route, "Go-http-client/1.1", false}, {route, "curl/8.14.1", true}, {route + "?pretty", "Go-http-client/1.1", true},
+		{route + "?pretty=false", "curl/8.14.1", false}, {"/agent/v1/nothing", "curl/8.14.1", true}, {"/agent/v1/nothing", "Go-http-client/1.1", false},
+	} {
+		got := agent.do("GET", row.path, "", "User-Agent", row.program)
+		if !strings.HasSuffix(got.text, "}\n") || strings.Count(got.text, "\n") > 1 != row.indented {
+			t.Errorf("%s to %s, indented is to be %t: %q", row.path, row.program, row.indented, got.text)
+		}
+	}
+	for _, got := range []restAnswer{agent.do("GET", route+"?colour=red", ""), agent.do("POST", "/agent/v1/heartbeat?colour=red", "{}")} {
+		agent.problem("a parameter that there is not", got, 400, "INVALID_ARGUMENT")
+		if !strings.Contains(got.text, `"#/colour"`) {
+			t.Error(got.text)
+		}
+	}
+	agent.problem("pretty that is neither", agent.do("GET", route+"?pretty=very", ""), 400, "INVALID_ARGUMENT")
+}
+
 func TestRESTSaysWhenToComeAgain(t *testing.T) {
 	registry := newServer(t)
 	agent := restAgent(t, run(t, controlServer(t, newEmulator(t, emulator.SubscriptionProperties{}), registry)))

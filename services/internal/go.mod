@@ -12,6 +12,7 @@ require (
 	buf.build/go/protovalidate v1.4.0
 	github.com/Azure/azure-sdk-for-go/sdk/azidentity v1.15.0
 	github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus v1.11.0
+	github.com/grpc-ecosystem/grpc-gateway/v2 v2.33.0
 	github.com/microsoft/go-mssqldb v1.11.2
 	github.com/pressly/goose/v3 v3.30.0
 	github.com/prometheus/client_golang v1.25.0
@@ -21,8 +22,6 @@ require (
 	google.golang.org/protobuf v1.36.12
 	modernc.org/sqlite v1.62.0
 )
-
-require github.com/grpc-ecosystem/grpc-gateway/v2 v2.33.0 // indirect
 
 require (
 	github.com/bufbuild/protocompile v0.9.0 // indirect

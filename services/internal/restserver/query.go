@@ -35,6 +35,14 @@ func ParseQuery(raw string) (url.Values, *fault.Error) {
 	return query, nil
 }
 
+// NoParameter is the refusal of a query parameter where there are none.
+func NoParameter(method, key string) *fault.Error {
+	if TakesBody(method) {
+		return fault.Invalid("#/"+escape(key), "is not a query parameter of this route, which takes its fields in the body")
+	}
+	return fault.Invalid("#/"+escape(key), "is not a query parameter of this route, which has none")
+}
+
 // ReadQuery checks query parameters against the message that they are read into. Given are the fields that the path gave.
 func ReadQuery(query url.Values, into protoreflect.MessageDescriptor, given []protoreflect.FieldDescriptor) (*Reading, *fault.Error) {
 	read := &Reading{names: map[string]string{}}

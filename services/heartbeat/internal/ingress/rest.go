@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -14,7 +15,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	heartbeatv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/heartbeat/v1"
@@ -48,9 +48,7 @@ func NewHandler(ctx context.Context, options HandlerOptions) (http.Handler, erro
 		inputs: restserver.Inputs(heartbeatv1.File_commandcenter_heartbeat_v1_ingress_proto.Services().ByName("AgentIngress")),
 	}
 	h.mux = runtime.NewServeMux(
-		runtime.WithMarshalerOption(runtime.MIMEWildcard, &runtime.JSONPb{
-			MarshalOptions: protojson.MarshalOptions{EmitDefaultValues: true}, UnmarshalOptions: protojson.UnmarshalOptions{DiscardUnknown: true},
-		}),
+		runtime.WithMarshalerOption(runtime.MIMEWildcard, restserver.NewCompact(true)),
 		runtime.WithErrorHandler(h.fail),
 		runtime.WithRoutingErrorHandler(h.unrouted),
 		runtime.WithMiddlewares(h.read),
@@ -82,6 +80,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Request-Id", id)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
+	w, r, finish, badPretty := restserver.Pretty(w, r)
+	defer finish()
 	select {
 	case h.underWay <- struct{}{}:
 		defer func() { <-h.underWay }()
@@ -89,7 +89,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, h.Metrics.busy(busyPending, busyDelay(), "too many requests are under way"))
 		return
 	}
-	if refused := h.admit(r); refused != nil {
+	refused := h.admit(r)
+	if refused == nil {
+		refused = badPretty
+	}
+	if refused != nil {
 		h.refuse(w, r, refused)
 		return
 	}
@@ -130,6 +134,9 @@ func (h *handler) read(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		pattern, _ := runtime.HTTPPattern(r.Context())
 		body, refused := bodies.Read(w, r)
+		if refused == nil {
+			refused = noParameters(r)
+		}
 		var reading *restserver.Reading
 		if refused == nil {
 			reading, refused = restserver.ReadMessage(body, h.inputs[restserver.Route{Method: r.Method, Pattern: pattern.String()}], nil, true)
@@ -141,6 +148,18 @@ func (h *handler) read(next runtime.HandlerFunc) runtime.HandlerFunc {
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(reading.Body)), int64(len(reading.Body))
 		next(w, r.WithContext(context.WithValue(r.Context(), readingKey{}, reading)), params)
 	}
+}
+
+// noParameters refuses query parameters: no route has any, and what was meant by one would not happen.
+func noParameters(r *http.Request) *fault.Error {
+	query, err := restserver.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	for _, key := range slices.Sorted(maps.Keys(query)) {
+		return restserver.NoParameter(r.Method, key)
+	}
+	return nil
 }
 
 // allowed lists the methods of a path; none for a path that does not exist.

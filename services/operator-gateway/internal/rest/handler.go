@@ -3,7 +3,6 @@ package rest
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -16,7 +15,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -118,18 +116,12 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	kept := &request{
 		id: grpcserver.NewRequestID(r.Header.Get("X-Request-Id")), startedAt: time.Now(), method: r.Method, route: h.routes.of(r.URL.EscapedPath()),
 	}
-	pretty, query, badPretty := indented(r)
-	if pretty {
-		indenting := &indenter{ResponseWriter: w}
-		defer indenting.finish()
-		w = indenting
-	}
+	w, r, finish, badPretty := restserver.Pretty(w, r)
+	defer finish()
 	answer := &answer{ResponseWriter: w}
 	answer.Header().Set("X-Request-Id", kept.id)
 	answer.Header().Set("X-Content-Type-Options", "nosniff")
 	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, kept))
-	address := *r.URL
-	address.RawQuery, r.URL = query, &address
 	defer h.record(answer, r, kept)
 	defer h.recovered(answer, kept)
 
@@ -249,27 +241,4 @@ func respond(_ context.Context, w http.ResponseWriter, message proto.Message) er
 	return nil
 }
 
-// asJSON is how bodies are read and written. Lists and plain values are there even when empty, so that callers need no special
-// cases.
-var asJSON = compact{&runtime.JSONPb{
-	MarshalOptions:   protojson.MarshalOptions{EmitDefaultValues: true},
-	UnmarshalOptions: protojson.UnmarshalOptions{DiscardUnknown: false},
-}}
-
-// compact writes JSON on one line, without the blanks that protojson varies from build to build, and ends it as text ends.
-type compact struct{ *runtime.JSONPb }
-
-// Marshal implements runtime.Marshaler.
-func (c compact) Marshal(value any) ([]byte, error) {
-	loose, err := c.JSONPb.Marshal(value)
-	if err != nil {
-		return nil, err
-	}
-	var tight bytes.Buffer
-	tight.Grow(len(loose) + 1)
-	if err := json.Compact(&tight, loose); err != nil {
-		return nil, err
-	}
-	tight.WriteByte('\n')
-	return tight.Bytes(), nil
-}
+var asJSON = restserver.NewCompact(false)

@@ -55,7 +55,7 @@ func (h *handler) read(kept *request, r *http.Request, params map[string]string)
 		return err
 	}
 	for key := range query {
-		return fault.Invalid("#/"+pointerEscape(key), "is not a query parameter of this route, which takes its fields in the body")
+		return restserver.NoParameter(r.Method, key)
 	}
 	kept.read, err = restserver.ReadMessage(kept.body, into, given, false)
 	if err != nil {
@@ -79,10 +79,6 @@ func refuseEmpty(lists []restserver.EmptyList) *fault.Error {
 		}
 	}
 	return nil
-}
-
-func pointerEscape(name string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }
 
 // placedFields points at a field where the caller put it, under the name that the caller wrote: those of the path and of the query are

@@ -1,4 +1,4 @@
-package rest
+package restserver
 
 import (
 	"bytes"
@@ -6,6 +6,9 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/commandcenter/fleet/services/internal/fault"
 )
@@ -16,6 +19,22 @@ const prettyParam = "pretty"
 // terminals are the programs that people read JSON with, as their User-Agent begins. No server can see whether a terminal is at the other
 // end; these programs are the nearest to it. A script that wants one line says Accept: application/json, or ?pretty=false.
 var terminals = []string{"curl/", "Wget/"}
+
+// Pretty is the writer that an answer goes through, which indents its JSON where the caller wants that. Finish sends what it holds, once
+// the answer is whole. The request comes back without the parameter that says so, which no route knows, and refused where its value is
+// none.
+func Pretty(w http.ResponseWriter, r *http.Request) (out http.ResponseWriter, without *http.Request, finish func(), refused *fault.Error) {
+	wanted, query, refused := indented(r)
+	without = new(http.Request)
+	*without = *r
+	address := *r.URL
+	address.RawQuery, without.URL = query, &address
+	if !wanted {
+		return w, without, func() {}, refused
+	}
+	indenting := &indenter{ResponseWriter: w}
+	return indenting, without, indenting.finish, refused
+}
 
 // indented reports whether a caller gets indented JSON, and gives the query without the parameter that says so, which no route knows.
 func indented(r *http.Request) (wanted bool, query string, refused *fault.Error) {
@@ -102,4 +121,30 @@ func (i *indenter) finish() {
 		out.WriteByte('\n')
 	}
 	_, _ = i.ResponseWriter.Write(out.Bytes())
+}
+
+// Compact writes JSON on one line, without the blanks that protojson varies from build to build, and ends it as text ends.
+type Compact struct{ *runtime.JSONPb }
+
+// NewCompact is how bodies are read and written. Lists and plain values are there even when empty, so that callers need no special cases.
+func NewCompact(ignoreUnknown bool) Compact {
+	return Compact{&runtime.JSONPb{
+		MarshalOptions:   protojson.MarshalOptions{EmitDefaultValues: true},
+		UnmarshalOptions: protojson.UnmarshalOptions{DiscardUnknown: ignoreUnknown},
+	}}
+}
+
+// Marshal implements runtime.Marshaler.
+func (c Compact) Marshal(value any) ([]byte, error) {
+	loose, err := c.JSONPb.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	var tight bytes.Buffer
+	tight.Grow(len(loose) + 1)
+	if err := json.Compact(&tight, loose); err != nil {
+		return nil, err
+	}
+	tight.WriteByte('\n')
+	return tight.Bytes(), nil
 }
