@@ -168,7 +168,7 @@ func TestDecisionsAreCheckedInOrder(t *testing.T) {
 	refused(t, err, fault.NameMismatch, "BM-2")
 	_, err = accept("bm-1", etag, "", "")
 	refused(t, err, fault.ServerNotFound, "BM-1")
-	for _, bad := range []string{"ftp://x", "https://", "x", "https://user@x", "https://x#y"} {
+	for _, bad := range []string{"ftp://x", "https://", "x", "https://user@x", "https://x#y", "https://x:99999", "https://x:0", "https://x:"} {
 		_, err = accept("bm-1", etag, "", bad)
 		refused(t, err, fault.InvalidArgument, "/createServer/url")
 	}

@@ -31,7 +31,7 @@ func ParseBaseURL(text string) (*url.URL, error) {
 	case base.Fragment != "" || base.RawQuery != "" || base.ForceQuery:
 		return nil, errors.New("must have neither query nor fragment")
 	}
-	if !usablePort(base) {
+	if !UsablePort(base) {
 		return nil, errors.New("must have a port of 1 to 65535, or none")
 	}
 	if err := textrule.Host(base.Hostname()); err != nil {
@@ -47,7 +47,8 @@ func ParseBaseURL(text string) (*url.URL, error) {
 	return base, nil
 }
 
-func usablePort(base *url.URL) bool {
+// UsablePort reports whether a URL has a port that can be called, or none.
+func UsablePort(base *url.URL) bool {
 	if base.Port() == "" {
 		return !strings.HasSuffix(base.Host, ":")
 	}

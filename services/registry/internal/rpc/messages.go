@@ -141,6 +141,8 @@ func parseServerURL(pointer, text string) error {
 		return fault.Invalid(pointer, "must begin with http:// or https:// and name a host")
 	case parsed.User != nil || parsed.Fragment != "":
 		return fault.Invalid(pointer, "must have neither user info nor fragment")
+	case !agenthttp.UsablePort(parsed):
+		return fault.Invalid(pointer, "must have a port of 1 to 65535, or none")
 	}
 	if err := textrule.Host(parsed.Hostname()); err != nil {
 		return fault.Invalid(pointer, "%v", err)
