@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	operatorv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/operator/v1"
@@ -14,7 +15,7 @@ import (
 const countTimeout = time.Second
 
 // astray counts the agents that have to be relinked, and says so for people. -1: it could not be counted.
-func (r Registry) astray(ctx context.Context) (agents int64, banners []string) {
+func (r Registry) astray(ctx context.Context) (agents int32, banners []string) {
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
 	counted, err := r.Agents.CountAstrayAgents(ctx, &registryv1.CountAstrayAgentsRequest{})
@@ -24,7 +25,7 @@ func (r Registry) astray(ctx context.Context) (agents int64, banners []string) {
 	case counted.GetAgents() == 0:
 		return 0, nil
 	}
-	return counted.GetAgents(), []string{fmt.Sprintf("%s linked to a row of TblServer that is gone or has another name, so Online of its server follows no heartbeat. "+
+	return int32(min(counted.GetAgents(), math.MaxInt32)), []string{fmt.Sprintf("%s linked to a row of TblServer that is gone or has another name, so Online of its server follows no heartbeat. "+
 		"For %d of them TblServer has a row of their name: relink one (POST /api/config/agents/{agent}:relink) or all (POST /api/config/agents:relink with all).",
 		number(counted.GetAgents()), counted.GetRelinkable())}
 }

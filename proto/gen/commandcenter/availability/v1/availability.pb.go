@@ -1789,7 +1789,8 @@ type WindowRule struct {
 	// Recurring: elapsed time of each occurrence, over 0 and at most 7 days. Not with ends.
 	Duration *durationpb.Duration `protobuf:"bytes,6,opt,name=duration,proto3" json:"duration,omitempty"`
 	// Recurring: wall time at which each occurrence ends, 06:00 or 06:00:00: the first such time after its start, at most a day later,
-	// however the zone's clocks are changed meanwhile. Of a time that comes twice the second counts. Not with duration.
+	// however the zone's clocks are changed meanwhile. Of a time that comes twice the second counts. An occurrence whose start a change of
+	// clocks moves to its end, or past it, keeps its length by the wall clock. Not with duration.
 	Ends          string `protobuf:"bytes,7,opt,name=ends,proto3" json:"ends,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

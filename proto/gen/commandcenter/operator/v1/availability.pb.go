@@ -930,9 +930,9 @@ var File_commandcenter_operator_v1_availability_proto protoreflect.FileDescripto
 const file_commandcenter_operator_v1_availability_proto_rawDesc = "" +
 	"\n" +
 	",commandcenter/operator/v1/availability.proto\x12\x19commandcenter.operator.v1\x1a\x1bbuf/validate/validate.proto\x1a0commandcenter/availability/v1/availability.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\" \n" +
-	"\x1eGetAvailabilityOverviewRequest\"\xbd\x03\n" +
-	"\x17ListAvailabilityRequest\x12B\n" +
-	"\bverdicts\x18\x01 \x03(\x0e2&.commandcenter.availability.v1.VerdictR\bverdicts\x12\x17\n" +
+	"\x1eGetAvailabilityOverviewRequest\"\xdf\x03\n" +
+	"\x17ListAvailabilityRequest\x12S\n" +
+	"\bverdicts\x18\x01 \x03(\x0e2&.commandcenter.availability.v1.VerdictB\x0f\xbaH\f\x92\x01\t\"\a\x82\x01\x04\x10\x01 \x00R\bverdicts\x12\x17\n" +
 	"\x04held\x18\x02 \x01(\bH\x00R\x04held\x88\x01\x01\x12%\n" +
 	"\vmaintenance\x18\x03 \x01(\bH\x01R\vmaintenance\x88\x01\x01\x12!\n" +
 	"\tdisagrees\x18\x04 \x01(\bH\x02R\tdisagrees\x88\x01\x01\x12\x1e\n" +
@@ -940,8 +940,8 @@ const file_commandcenter_operator_v1_availability_proto_rawDesc = "" +
 	"\tpage_size\x18\x06 \x01(\x05B\n" +
 	"\xbaH\a\x1a\x05\x18\xe8\a(\x00R\bpageSize\x12'\n" +
 	"\n" +
-	"page_token\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\x12>\n" +
-	"\x06states\x18\b \x03(\x0e2&.commandcenter.registry.v1.ServerStateR\x06states\x12\"\n" +
+	"page_token\x18\a \x01(\tB\b\xbaH\x05r\x03\x18\x80\bR\tpageToken\x12O\n" +
+	"\x06states\x18\b \x03(\x0e2&.commandcenter.registry.v1.ServerStateB\x0f\xbaH\f\x92\x01\t\"\a\x82\x01\x04\x10\x01 \x00R\x06states\x12\"\n" +
 	"\border_by\x18\t \x01(\tB\a\xbaH\x04r\x02\x18@R\aorderByB\a\n" +
 	"\x05_heldB\x0e\n" +
 	"\f_maintenanceB\f\n" +
