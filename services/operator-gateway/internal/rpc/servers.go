@@ -39,10 +39,7 @@ func (s *Servers) ListServers(ctx context.Context, request *operatorv1.ListServe
 // GetServer shows one server.
 func (s *Servers) GetServer(ctx context.Context, request *operatorv1.GetServerRequest) (*registryv1.Server, error) {
 	found, err := s.Registry.Servers.GetServer(ctx, &registryv1.GetServerRequest{Name: request.GetServer()})
-	if err == nil {
-		s.Verdicts.states(ctx, found.GetServer())
-	}
-	return found.GetServer(), registryService.read(err, "")
+	return s.withState(ctx, found.GetServer()), registryService.read(err, "")
 }
 
 // CreateServer creates one server.
@@ -50,7 +47,7 @@ func (s *Servers) CreateServer(ctx context.Context, request *operatorv1.CreateSe
 	created, err := change(ctx, s.act("create server", request.GetName()), s.Registry.Servers.CreateServer, &registryv1.CreateServerRequest{
 		Name: request.GetName(), Url: request.GetUrl(), Type: request.GetType(), Active: request.Active, Actor: actor(ctx),
 	})
-	return created.GetServer(), err
+	return s.withState(ctx, created.GetServer()), err
 }
 
 // UpdateServer changes one server.
@@ -63,7 +60,7 @@ func (s *Servers) UpdateServer(ctx context.Context, request *operatorv1.UpdateSe
 // GetServerByKey shows one of several servers of one name.
 func (s *Servers) GetServerByKey(ctx context.Context, request *operatorv1.GetServerByKeyRequest) (*registryv1.Server, error) {
 	found, err := s.Registry.Servers.GetServer(ctx, &registryv1.GetServerRequest{ServerKey: request.GetKey()})
-	return found.GetServer(), registryService.read(err, "")
+	return s.withState(ctx, found.GetServer()), registryService.read(err, "")
 }
 
 // UpdateServerByKey changes one of several servers of one name.
@@ -81,7 +78,15 @@ func (s *Servers) update(ctx context.Context, what, given string, asked *registr
 	}
 	asked.Etag, asked.Actor = etag, actor(ctx)
 	updated, err := change(ctx, s.act("update server", what), s.Registry.Servers.UpdateServer, asked)
-	return updated.GetServer(), err
+	return s.withState(ctx, updated.GetServer()), err
+}
+
+// withState puts into a server how it stands, where that can be had.
+func (s *Servers) withState(ctx context.Context, server *registryv1.Server) *registryv1.Server {
+	if server != nil {
+		s.Verdicts.states(ctx, server)
+	}
+	return server
 }
 
 // ListOfflineLog reads a server's offline log.

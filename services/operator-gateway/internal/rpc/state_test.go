@@ -27,6 +27,14 @@ func (stubCatalog) GetServer(context.Context, *registryv1.GetServerRequest, ...g
 	return &registryv1.GetServerResponse{Server: &registryv1.Server{ServerKey: 7, Name: "BM-7"}}, nil
 }
 
+func (stubCatalog) CreateServer(context.Context, *registryv1.CreateServerRequest, ...grpc.CallOption) (*registryv1.CreateServerResponse, error) {
+	return &registryv1.CreateServerResponse{Server: &registryv1.Server{ServerKey: 7, Name: "BM-7"}}, nil
+}
+
+func (stubCatalog) UpdateServer(context.Context, *registryv1.UpdateServerRequest, ...grpc.CallOption) (*registryv1.UpdateServerResponse, error) {
+	return &registryv1.UpdateServerResponse{Server: &registryv1.Server{ServerKey: 7, Name: "BM-7"}}, nil
+}
+
 func verdictsThat(err error, servers ...*availabilityv1.ServerAvailability) *Verdicts {
 	return NewVerdicts(stubVerdicts{answer: func(context.Context, *availabilityv1.ListAvailabilityRequest) (*availabilityv1.ListAvailabilityResponse, error) {
 		return &availabilityv1.ListAvailabilityResponse{Servers: servers}, err
@@ -42,13 +50,25 @@ func TestServersAreListedWithTheirState(t *testing.T) {
 		"as it is judged":                  {verdictsThat(nil, maintained), registryv1.ServerState_SERVER_STATE_MAINTENANCE},
 		"without the availability service": {verdictsThat(errors.New("away")), registryv1.ServerState_SERVER_STATE_UNSPECIFIED},
 	} {
-		s := &Servers{Registry: Registry{Servers: stubCatalog{}}, Verdicts: row.verdicts}
+		s := &Servers{Registry: Registry{Servers: stubCatalog{}}, Verdicts: row.verdicts, Logger: slog.New(slog.DiscardHandler)}
 		listed, err := s.ListServers(t.Context(), &operatorv1.ListServersRequest{})
 		if err != nil || listed.GetServers()[0].GetState() != row.want || listed.GetServers()[1].GetState() != registryv1.ServerState_SERVER_STATE_UNSPECIFIED {
 			t.Errorf("%s: listed %v, %v", name, listed, err)
 		}
 		if shown, err := s.GetServer(t.Context(), &operatorv1.GetServerRequest{Server: "BM-7"}); err != nil || shown.GetState() != row.want {
 			t.Errorf("%s: shown %v, %v", name, shown, err)
+		}
+		if shown, err := s.GetServerByKey(t.Context(), &operatorv1.GetServerByKeyRequest{Key: 7}); err != nil || shown.GetState() != row.want {
+			t.Errorf("%s: shown by key %v, %v", name, shown, err)
+		}
+		if created, err := s.CreateServer(t.Context(), &operatorv1.CreateServerRequest{Name: "BM-7"}); err != nil || created.GetState() != row.want {
+			t.Errorf("%s: created %v, %v", name, created, err)
+		}
+		if updated, err := s.UpdateServer(t.Context(), &operatorv1.UpdateServerRequest{Server: "BM-7", Etag: "7-1"}); err != nil || updated.GetState() != row.want {
+			t.Errorf("%s: updated %v, %v", name, updated, err)
+		}
+		if updated, err := s.UpdateServerByKey(t.Context(), &operatorv1.UpdateServerByKeyRequest{Key: 7, Etag: "7-1"}); err != nil || updated.GetState() != row.want {
+			t.Errorf("%s: updated by key %v, %v", name, updated, err)
 		}
 	}
 }
