@@ -173,6 +173,7 @@ func TestI17_RenewalsAreRefusedWithTheHolderOrTheField(t *testing.T) {
 		{func(r *registryv1.RenewControlServerRequest) { r.RestEndpoint = "new:8443" }, fault.InvalidArgument, "/restEndpoint"},
 		{func(r *registryv1.RenewControlServerRequest) { r.RestEndpoint = "https://u:p@new" }, fault.InvalidArgument, "/restEndpoint"},
 		{func(r *registryv1.RenewControlServerRequest) { r.RestEndpoint = "https://" }, fault.InvalidArgument, "/restEndpoint"},
+		{func(r *registryv1.RenewControlServerRequest) { r.RestEndpoint = "https://new:99999" }, fault.InvalidArgument, "/restEndpoint"},
 	} {
 		asking := renewal("new")
 		row.change(asking)

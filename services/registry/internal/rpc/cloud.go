@@ -12,6 +12,7 @@ import (
 
 	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
+	"github.com/commandcenter/fleet/services/internal/agenthttp"
 	"github.com/commandcenter/fleet/services/internal/fault"
 	"github.com/commandcenter/fleet/services/internal/paging"
 	"github.com/commandcenter/fleet/services/registry/internal/cloud"
@@ -55,8 +56,9 @@ func checkEndpoints(grpc, rest string) error {
 		return nil
 	}
 	base, err := url.Parse(rest)
-	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Hostname() == "" || base.User != nil || base.RawQuery != "" || base.Fragment != "" {
-		return fault.Invalid("/restEndpoint", "must be an http or https base URL with a host, and neither user info nor query, is %q", rest)
+	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Hostname() == "" || base.User != nil || base.RawQuery != "" || base.Fragment != "" ||
+		!agenthttp.UsablePort(base) {
+		return fault.Invalid("/restEndpoint", "must be an http or https base URL with a host, a port of 1 to 65535 or none, and neither user info nor query, is %q", rest)
 	}
 	return nil
 }
