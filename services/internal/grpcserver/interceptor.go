@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"buf.build/go/protovalidate"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
@@ -207,7 +206,7 @@ func invalid(message protoreflect.MessageDescriptor, violations *protovalidate.V
 	found := fault.New(fault.InvalidArgument, "")
 	for _, violation := range violations.Violations {
 		path := violation.Proto.GetField().GetElements()
-		pointer, detail := pointerOf(path), ruleText(fieldOf(message, path), violation.Proto)
+		pointer, detail := pointerOf(path), ruleText(fieldOf(message, path), violation)
 		texts = append(texts, pointer+": "+detail)
 		found = found.WithField(pointer, detail)
 	}
@@ -216,15 +215,17 @@ func invalid(message protoreflect.MessageDescriptor, violations *protovalidate.V
 }
 
 // ruleText says which rule is broken. The texts of some rules speak of numbers or of regular expressions, which no caller knows.
-func ruleText(field protoreflect.FieldDescriptor, violation *validate.Violation) string {
-	rule := violation.GetRuleId()
+func ruleText(field protoreflect.FieldDescriptor, violation *protovalidate.Violation) string {
+	rule := violation.Proto.GetRuleId()
 	switch {
 	case strings.HasPrefix(rule, "enum.") && field != nil && field.Enum() != nil:
 		return "must be " + fault.Choices(field.Enum())
 	case rule == "string.pattern" || rule == "bytes.pattern":
 		return "does not have the form that its description gives"
+	case (rule == "string.min_len" || rule == "bytes.min_len" || rule == "repeated.min_items") && violation.RuleValue.IsValid() && violation.RuleValue.Uint() == 1:
+		return "must not be empty"
 	}
-	return violation.GetMessage()
+	return violation.Proto.GetMessage()
 }
 
 func first(md metadata.MD, key string) string {

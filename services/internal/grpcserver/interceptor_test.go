@@ -220,6 +220,9 @@ func TestI17_EveryFieldAtFaultIsNamed(t *testing.T) {
 	if found.Reason != fault.InvalidArgument || !reflect.DeepEqual(pointers, want) || f.agents.accepted != 0 {
 		t.Errorf("answered %+v, accepted %d", found, f.agents.accepted)
 	}
+	if got := found.Fields[len(found.Fields)-1].Detail; got != "must not be empty" {
+		t.Errorf("an empty URL %s", got)
+	}
 }
 
 // watchDesc is a streaming service, so that streams are held to the same chain as calls.

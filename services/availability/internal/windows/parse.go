@@ -86,7 +86,7 @@ func (s *series) parseLength(r Recurrence) error {
 	}
 	ends, ok := parseClock(r.Ends)
 	if !ok {
-		return refuse("ends", "must be a wall time, such as 06:00 or 06:00:00")
+		return refuse("ends", "must be a wall time of 00:00 to 23:59, with two digits for the hour, such as 06:00 or 06:00:00")
 	}
 	s.byWall, s.duration = true, ends-s.clock
 	if s.duration <= 0 {

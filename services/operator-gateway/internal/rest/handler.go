@@ -174,7 +174,7 @@ func (h *handler) unrouted(_ context.Context, _ *runtime.ServeMux, _ runtime.Mar
 	case len(allowed) > 0 && status != http.StatusBadRequest:
 		h.refuse(w, kept, methodNotAllowed(w, kept.method, r.URL.Path, allowed))
 	case status == http.StatusBadRequest:
-		h.refuse(w, kept, badPath)
+		h.refuse(w, kept, fault.Invalid("#/path", "must begin with a slash"))
 	default:
 		h.refuse(w, kept, fault.New(fault.RouteNotFound, "there is no route %s; /openapi.json lists them. Nothing was done", r.URL.Path))
 	}

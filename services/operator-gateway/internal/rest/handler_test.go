@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -193,6 +194,9 @@ func TestI17_BadInputNamesTheFieldAndReachesNothing(t *testing.T) {
 		{"unknown query parameter", "GET", agents + "?state=ACCEPTED", "", nil, 400, fault.InvalidArgument, "#/state"},
 		{"query parameter that is no number", "GET", agents + "?pageSize=many", "", nil, 400, fault.InvalidArgument, "#/pageSize"},
 		{"query parameter that is no name of a state", "GET", agents + "?states=Approved", "", nil, 400, fault.InvalidArgument, "#/states"},
+		{"state without a meaning", "GET", agents + "?states=REGISTRATION_STATE_UNSPECIFIED", "", nil, 400, fault.InvalidArgument, "#/states/0"},
+		{"verdict without a meaning", "GET", "/api/availability/servers?verdicts=VERDICT_UNSPECIFIED", "", nil, 400, fault.InvalidArgument, "#/verdicts/0"},
+		{"server's state without a meaning", "GET", "/api/availability/servers?states=unspecified", "", nil, 400, fault.InvalidArgument, "#/states/0"},
 		{"query parameter out of range", "GET", agents + "?pageSize=1001", "", nil, 400, fault.InvalidArgument, "#/pageSize"},
 		{"query parameter twice", "GET", agents + "?pageSize=1&pageSize=2", "", nil, 400, fault.InvalidArgument, "#/pageSize"},
 		{"query parameter in two spellings", "GET", agents + "?pageSize=1&page_size=2", "", nil, 400, fault.InvalidArgument, "#/page_size"},
@@ -327,6 +331,25 @@ func TestShortFormsAreTaken(t *testing.T) {
 	})
 	if answered := f.do("GET", "/api/config/agents/a", ""); !strings.Contains(string(answered.body), `"REGISTRATION_STATE_PENDING"`) {
 		t.Errorf("answered %s", answered.body)
+	}
+}
+
+// OPTIONS * asks about the server, not about a path; no other method has that target.
+func TestTheServerSaysItsMethods(t *testing.T) {
+	f := newFace(t, authn.Local())
+	for method, want := range map[string]struct {
+		status      int
+		allow, says string
+	}{
+		"OPTIONS": {http.StatusNoContent, "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT", ""},
+		"GET":     {http.StatusBadRequest, "", "#/path: must begin with a slash"},
+	} {
+		request, answered := httptest.NewRequest(method, "*", nil), httptest.NewRecorder()
+		request.Host = "localhost"
+		f.handler.ServeHTTP(answered, request)
+		if answered.Code != want.status || answered.Header().Get("Allow") != want.allow || !strings.Contains(answered.Body.String(), want.says) {
+			t.Errorf("%s *: %d, Allow %q, %s", method, answered.Code, answered.Header().Get("Allow"), answered.Body)
+		}
 	}
 }
 

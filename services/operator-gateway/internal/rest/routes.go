@@ -119,11 +119,11 @@ func (r route) matches(path string) bool {
 	return strings.Count(path, "/") == strings.Count(r.template, "/") && r.path.MatchString(path)
 }
 
-// allowed lists the methods of an escaped path; none for a path that does not exist.
+// allowed lists the methods of an escaped path; none for a path that does not exist. Those of * are of all routes together.
 func (r routes) allowed(path string) []string {
 	var methods []string
 	for _, one := range r {
-		if one.matches(path) {
+		if path == "*" || one.matches(path) {
 			methods = append(methods, one.methods...)
 		}
 	}
