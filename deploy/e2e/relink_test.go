@@ -73,7 +73,7 @@ func TestI18_AnImportedTableIsRelinkedByOneAct(t *testing.T) {
 		}
 	}
 	until(t, "the overview says it", says("/api/availability/overview", "3 agents are linked to a row of TblServer that is gone"))
-	until(t, "the list says it", says("/api/config/agents?pageSize=1", `"astrayAgents":"3"`, "agents:relink"))
+	until(t, "the list says it", says("/api/config/agents?pageSize=1", `"astrayAgents":3`, "agents:relink"))
 	until(t, "the server says it", says("/api/availability/servers/bm-two", "agent astray", "relink the agent"))
 	if !online(t, client, "BM-ONE") {
 		t.Error("a server went offline for it")
@@ -97,7 +97,7 @@ func TestI18_AnImportedTableIsRelinkedByOneAct(t *testing.T) {
 	if len(all.List("results")) != 2 || strings.Contains(all.Raw, `"reason":"S`) {
 		t.Errorf("all: %s", all.Raw)
 	}
-	until(t, "nothing is astray", says("/api/config/agents", `"astrayAgents":"0"`))
+	until(t, "nothing is astray", says("/api/config/agents", `"astrayAgents":0`))
 	for _, name := range names {
 		until(t, name+" is judged again", says("/api/availability/servers/"+name, "heartbeat fresh"))
 	}
