@@ -72,3 +72,16 @@ func TestTheStartIsShort(t *testing.T) {
 		t.Errorf("it does not say %q:\n%s", want, said.String())
 	}
 }
+
+// What starts from nothing does so where the system is, and not where it usually would be.
+func TestTheStartSaysHowToBeginWhereItIs(t *testing.T) {
+	for dir, want := range map[string]string{"var": "; make fresh starts", "out/two": `; make fresh ARGS="-data out/two" starts`} {
+		var said strings.Builder
+		if err := (&System{REST: "http://127.0.0.1:8080", claim: &Claim{dir: dir}}).Describe(&said, "local.log"); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(said.String(), want) || !strings.Contains(said.String(), "http://127.0.0.1:8080/docs.") {
+			t.Errorf("%s: it says neither %q nor where the interface is described:\n%s", dir, want, said.String())
+		}
+	}
+}

@@ -82,7 +82,7 @@ func (s *System) startIngest(ctx, runCtx context.Context, cfg Config, registryAd
 	}
 	known, err := readAddresses(cfg.Dir)
 	if err != nil {
-		return fmt.Errorf("where the control servers were is not known: %w; make fresh starts from nothing", err)
+		return fmt.Errorf("where the control servers were is not known: %w; %s starts from nothing", err, fresh(cfg.Dir))
 	}
 	var names []string
 	for n := range max(1, cfg.ControlServers) {
