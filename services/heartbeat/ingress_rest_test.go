@@ -194,8 +194,12 @@ func TestRESTAnswersLookAsTheGatewaysDo(t *testing.T) {
 		path, program string
 		indented      bool
 	}{
-		{route, "Go-http-client/1.1", false}, {route, "curl/8.14.1", true}, {route + "?pretty", "Go-http-client/1.1", true},
-		{route + "?pretty=false", "curl/8.14.1", false}, {"/agent/v1/nothing", "curl/8.14.1", true}, {"/agent/v1/nothing", "Go-http-client/1.1", false},
+		{route, "Go-http-client/1.1", false},
+		{route, "curl/8.14.1", true},
+		{route + "?pretty", "Go-http-client/1.1", true},
+		{route + "?pretty=false", "curl/8.14.1", false},
+		{"/agent/v1/nothing", "curl/8.14.1", true},
+		{"/agent/v1/nothing", "Go-http-client/1.1", false},
 	} {
 		got := agent.do("GET", row.path, "", "User-Agent", row.program)
 		if !strings.HasSuffix(got.text, "}\n") || strings.Count(got.text, "\n") > 1 != row.indented {
