@@ -269,7 +269,7 @@ type health struct {
 	draining atomic.Bool
 	ingress  func() error         // why the control server does not do its work; nil where there is none
 	sureLock func() time.Duration // how long the subscription locks; 0: not known
-	warned   bool                 // of the lock; the prover's own
+	warned   atomic.Bool          // of the lock
 }
 
 func (h *health) reported(err error) {
@@ -320,10 +320,9 @@ func (h *health) registryAnswers() error {
 // lockLength returns what is wrong with the subscription's lock.
 func (h *health) lockLength() error { return ingest.LockProblem(h.sureLock()) }
 
-// warnOfLock says once what is wrong with the subscription's lock. It is for one goroutine.
+// warnOfLock says once what is wrong with the subscription's lock. Prover and workers call it side by side.
 func (h *health) warnOfLock(logger *slog.Logger) {
-	if problem := h.lockLength(); problem != nil && !h.warned {
-		h.warned = true
+	if problem := h.lockLength(); problem != nil && !h.warned.Swap(true) {
 		logger.Warn("the subscription's lock is too long", "problem", problem)
 	}
 }
