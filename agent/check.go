@@ -32,7 +32,7 @@ func refuse(reason agentv1.RefusalReason, format string, args ...any) *refusal {
 
 // check decides whether this agent may run the command at all. nil means that it may.
 func check(cmd *agentv1.Command, self string) *refusal {
-	if target := cmd.GetTargetAgent(); target != "" && foldName(target) != foldName(self) {
+	if target := cmd.GetTargetAgent(); target != "" && !sameName(target, self) {
 		return refuse(agentv1.RefusalReason_REFUSAL_REASON_WRONG_AGENT,
 			"targetAgent: the command is for agent %q, and this is agent %q", target, self)
 	}

@@ -85,6 +85,18 @@ func TestI24_TheTimeIsLookedAtLast(t *testing.T) {
 	}
 }
 
+func TestI13_BlanksAroundATargetDoNotCount(t *testing.T) {
+	for _, self := range []string{"SP-1", "SP-1 ", "\u00a0sp-1\u2003"} {
+		e := executorOn(newMachine(simulated.Options{}))
+		e.name = self
+		for _, name := range []string{"SP-1", " sp-1", "SP-1\u00a0"} {
+			expect(t, e.do(t.Context(), command(target(name)), time.Now()), succeeded, noReason)
+		}
+		expect(t, e.do(t.Context(), command(target("SP- 1")), time.Now()), refused, wrongAgent)
+		e.stopWork()
+	}
+}
+
 func TestI5_ExpiredIsNeverStarted(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *executor, m *machine) {
 		m.Hang(stoppedService)
@@ -496,7 +508,7 @@ func FuzzCommand(f *testing.F) {
 		if result.GetOutcome() == agentv1.Outcome_OUTCOME_UNSPECIFIED || len([]rune(result.GetMessage())) > maxMessageLength {
 			t.Errorf("answered with %v", result)
 		}
-		if foldName(cmd.GetTargetAgent()) != foldName("BM-1") && (m.starts.Load() != 0 || m.reads.Load() != 0) {
+		if !sameName(cmd.GetTargetAgent(), "BM-1") && (m.starts.Load() != 0 || m.reads.Load() != 0) {
 			t.Error("ran a command of another agent")
 		}
 		if _, err := form.marshal(result); err != nil {

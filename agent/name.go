@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -14,6 +15,11 @@ const maxNameLength = 128
 // foldName is the form in which names of agents are compared: composed, then case-folded as Unicode says.
 func foldName(name string) string {
 	return norm.NFC.String(cases.Fold().String(norm.NFC.String(name)))
+}
+
+// sameName reports whether two spellings name one agent: in any case, and whatever blanks are around them.
+func sameName(a, b string) bool {
+	return foldName(strings.TrimSpace(a)) == foldName(strings.TrimSpace(b))
 }
 
 // nameProblem says what is wrong with an agent's name; empty if it is good.

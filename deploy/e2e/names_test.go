@@ -17,6 +17,7 @@ func TestI13_AnAgentWithBlanksAroundItsNameGetsItsCommands(t *testing.T) {
 	for name := range agents {
 		members = append(members, fleet.Agent{Name: name, ServiceBus: true})
 	}
+	members = append(members, fleet.Agent{Name: "SP-5 ", HTTP: true}, fleet.Agent{Name: " SP-6 ", ServiceBus: true, HTTP: true})
 	system, err := local.Start(t.Context(), local.Config{
 		Dir: t.TempDir(), REST: "127.0.0.1:0", AnyPorts: true, HeartbeatInterval: time.Second, WriteBudget: 10 * time.Second, Agents: members,
 	})
@@ -37,6 +38,26 @@ func TestI13_AnAgentWithBlanksAroundItsNameGetsItsCommands(t *testing.T) {
 		}
 		server := map[string]any{"createServer": map[string]any{"url": "https://x.example.test"}}
 		answered(t, world, http.MethodPost, "/api/config/agents/"+asked+":accept", server, shown.Text("etag"))
+		answered(t, world, http.MethodPost, "/api/agents/"+asked+"/services/W3SVC/restart", nil, "")
+		answered(t, world, http.MethodGet, "/api/agents/"+asked+"/services", nil, "")
+	}
+
+	// Over HTTP: one that was added by hand, and one whose heartbeats said its spelling.
+	for name, asked := range map[string]string{"SP-5 ": "SP-5", " SP-6 ": "SP-6"} {
+		base, err := system.Fleet.HTTPBaseURL(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		added := map[string]any{"name": asked, "httpBaseUrl": base, "createServer": map[string]any{"url": "https://x.example.test"}}
+		if asked == "SP-6" {
+			heard(t, world, asked)
+			shown := answered(t, world, http.MethodGet, "/api/config/agents/"+asked, nil, "")
+			shown = answered(t, world, http.MethodPost, "/api/config/agents/"+asked+":accept", map[string]any{"createServer": added["createServer"]}, shown.Text("etag"))
+			answered(t, world, http.MethodPatch, "/api/config/agents/"+asked, map[string]any{"httpBaseUrl": base, "onServiceBus": false}, shown.Text("agent", "etag"))
+		} else {
+			answered(t, world, http.MethodPost, "/api/config/agents", added, "")
+		}
+		answered(t, world, http.MethodPost, "/api/config/agents/"+asked+":verifyHttp", map[string]any{}, "")
 		answered(t, world, http.MethodPost, "/api/agents/"+asked+"/services/W3SVC/restart", nil, "")
 		answered(t, world, http.MethodGet, "/api/agents/"+asked+"/services", nil, "")
 	}

@@ -4,7 +4,7 @@ import { hostname } from "node:os";
 import { setTimeout as pause } from "node:timers/promises";
 import { ServiceBusClient } from "@azure/service-bus";
 import { Journal } from "./journal.mjs";
-import { folded } from "./names.mjs";
+import { folded, sameName } from "./names.mjs";
 
 const env = process.env;
 const connectionString = env.SERVICEBUS_CONNECTION_STRING;
@@ -205,7 +205,7 @@ const refused = (refusalReason, why) => ({ outcome: "OUTCOME_REFUSED", refusalRe
 
 function check(command, asked) {
   const { commandId, targetAgent } = command;
-  if (targetAgent && folded(String(targetAgent)) !== folded(name)) {
+  if (targetAgent && !sameName(String(targetAgent), name)) {
     return refused("REFUSAL_REASON_WRONG_AGENT", `targetAgent: the command is for "${targetAgent}", and this is "${name}"`);
   }
   const problem = !uuid.test(commandId) ? "commandId: a UUID is required"

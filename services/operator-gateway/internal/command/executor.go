@@ -3,6 +3,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -214,10 +215,9 @@ func (r *run) send(ctx context.Context, transport Transport) (*agentv1.CommandRe
 	if err != nil {
 		return nil, err
 	}
-	r.command.TargetAgent = r.target.Reported
-	if r.decision.Transport == routing.HTTP {
-		r.command.TargetAgent = r.target.Name
-	}
+	// In the agent's own spelling, blanks and all: agents of older releases compare those too. An agent that was added by hand and never
+	// sent a heartbeat has reported none.
+	r.command.TargetAgent = cmp.Or(r.target.Reported, r.target.Name)
 	r.command.Budget, r.command.IssuedAt = durationpb.New(startWithin(left)), timestamppb.Now()
 	return transport.Send(ctx, r.target, r.command, r.still)
 }

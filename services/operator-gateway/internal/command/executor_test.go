@@ -167,6 +167,21 @@ func (b *bench) audited(t *testing.T) map[string]any {
 	return found
 }
 
+// The agent compares its own spelling, which over HTTP too is the one that it reported; one that never reported any is asked by its name.
+func TestI13_OverHTTPTheTargetIsSpelledAsTheAgentReportsIt(t *testing.T) {
+	for reported, want := range map[string]string{"BM-0042 ": "BM-0042 ", "": "BM-0042"} {
+		agent := onHTTP()
+		agent.ReportedName = reported
+		b := newBench(agent)
+		if _, err := b.Execute(t.Context(), "alice", "BM-0042", restart()); err != nil {
+			t.Fatal(err)
+		}
+		if len(b.http.sent) != 1 || b.http.sent[0].GetTargetAgent() != want {
+			t.Errorf("reported %q: asked %v", reported, b.http.sent)
+		}
+	}
+}
+
 func TestExecuteSendsOnceAndAudits(t *testing.T) {
 	b := newBench(onBus())
 	result, err := b.Execute(t.Context(), "alice", "BM-0042", restart())

@@ -295,6 +295,30 @@ func TestI18_AnAgentIsLinkedOnlyToTheServerOfItsName(t *testing.T) {
 	}
 }
 
+// Another codebase renames a linked server: an operator gives it the name of its agent back.
+func TestI18_ARenamedServerGetsTheNameOfItsAgentBack(t *testing.T) {
+	s, raw := onSQLite(t)
+	run(t, raw, `INSERT INTO TblServer (Name, Url, Type, Active, Online) VALUES ('SP-1', 'https://x', 'BenefitManager', 1, 1)`)
+	record(t, s, beat(t, "SP-1", "a", 1, at(1)))
+	accept(t, s, "SP-1", false)
+	key := read(t, s, "SP-1").ServerKey
+	run(t, raw, `UPDATE TblServer SET Name = 'SP-1-old'`)
+	astray(t, s, 1, 0)
+	server, err := s.Server(t.Context(), store.ServerRef{Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, own := "SP-2", "sp-1"
+	var mismatch *store.NameMismatchError
+	if _, err := s.UpdateServer(t.Context(), store.ServerRef{Key: key}, server.Etag(), store.ServerChange{Name: &other}); !errors.As(err, &mismatch) {
+		t.Errorf("a third name: %v", err)
+	}
+	if renamed, err := s.UpdateServer(t.Context(), store.ServerRef{Key: key}, server.Etag(), store.ServerChange{Name: &own}); err != nil || renamed.Name != own || renamed.Agent != "SP-1" {
+		t.Errorf("its agent's name: %+v %v", renamed, err)
+	}
+	astray(t, s, 0, 0)
+}
+
 func TestRegistrationStates(t *testing.T) {
 	s := open(t)
 	record(t, s, beat(t, "BM-1", "a", 1, at(1)))

@@ -282,7 +282,8 @@ type ServerChange struct {
 	Active          *bool
 }
 
-// UpdateServer changes a server whose etag is still the one given. A linked server's name changes in case only (I-18).
+// UpdateServer changes a server whose etag is still the one given. A linked server's name changes in case only, or to its
+// agent's name (I-18).
 func (s *Store) UpdateServer(ctx context.Context, ref ServerRef, etag string, change ServerChange) (Server, error) {
 	s.names.Refresh(ctx)
 	var updated Server
@@ -358,7 +359,8 @@ func (s *Store) allowRename(ctx context.Context, tx *sqldb.Tx, current, next Ser
 	if err := textrule.Name(next.Name); err != nil {
 		return &NewNameError{Name: next.Name, Rule: err}
 	}
-	if current.Agent != "" && !spelling.Same(current.Name, next.Name) {
+	// Another codebase may have renamed a linked server: it may get the name of its agent back.
+	if current.Agent != "" && !spelling.Same(current.Name, next.Name) && !spelling.Same(current.Agent, next.Name) {
 		return &NameMismatchError{Agent: current.Agent, Server: next.Name}
 	}
 	others, err := s.serversByName(ctx, tx, next.Name)

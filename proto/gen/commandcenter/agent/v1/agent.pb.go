@@ -772,7 +772,8 @@ type Command struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// UUID, also the bus message's id. The same id twice runs once. Set by the gateway.
 	CommandId string `protobuf:"bytes,1,opt,name=command_id,json=commandId,proto3" json:"command_id,omitempty"`
-	// Name of the agent that shall run it; any other agent refuses. Compared case-insensitively.
+	// Name of the agent that shall run it; any other agent refuses. Compared case-insensitively, and without the
+	// blanks (Unicode White_Space) around it.
 	TargetAgent string `protobuf:"bytes,2,opt,name=target_agent,json=targetAgent,proto3" json:"target_agent,omitempty"`
 	// What is left of the caller's budget when it was sent. A duration, so that no two machines' clocks are compared. 100 ms to 1 h.
 	Budget *durationpb.Duration `protobuf:"bytes,3,opt,name=budget,proto3" json:"budget,omitempty"`

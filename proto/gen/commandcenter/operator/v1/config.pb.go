@@ -1821,7 +1821,7 @@ type UpdateServerRequest struct {
 	Server string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
 	// The server's etag as the operator saw it.
 	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
-	// New name; of a linked server in case only.
+	// New name; of a linked server in case only, or its agent's name.
 	Name *string `protobuf:"bytes,3,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	// New URL.
 	Url *string `protobuf:"bytes,4,opt,name=url,proto3,oneof" json:"url,omitempty"`
@@ -1912,7 +1912,7 @@ type UpdateServerByKeyRequest struct {
 	Key int64 `protobuf:"varint,1,opt,name=key,proto3" json:"key,omitempty"`
 	// The server's etag as the operator saw it.
 	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
-	// New name; of a linked server in case only.
+	// New name; of a linked server in case only, or its agent's name.
 	Name *string `protobuf:"bytes,3,opt,name=name,proto3,oneof" json:"name,omitempty"`
 	// New URL.
 	Url *string `protobuf:"bytes,4,opt,name=url,proto3,oneof" json:"url,omitempty"`

@@ -669,7 +669,7 @@ type ServerConfigClient interface {
 	CreateServer(ctx context.Context, in *CreateServerRequest, opts ...grpc.CallOption) (*v1.Server, error)
 	// GetServer shows one server.
 	GetServer(ctx context.Context, in *GetServerRequest, opts ...grpc.CallOption) (*v1.Server, error)
-	// UpdateServer changes Name, Url, Type or Active; a linked server's Name in case only.
+	// UpdateServer changes Name, Url, Type or Active; a linked server's Name in case only, or to its agent's name.
 	UpdateServer(ctx context.Context, in *UpdateServerRequest, opts ...grpc.CallOption) (*v1.Server, error)
 	// GetServerByKey shows one server by its ServerKey: one of several of one name, which SERVER_AMBIGUOUS tells of.
 	GetServerByKey(ctx context.Context, in *GetServerByKeyRequest, opts ...grpc.CallOption) (*v1.Server, error)
@@ -770,7 +770,7 @@ type ServerConfigServer interface {
 	CreateServer(context.Context, *CreateServerRequest) (*v1.Server, error)
 	// GetServer shows one server.
 	GetServer(context.Context, *GetServerRequest) (*v1.Server, error)
-	// UpdateServer changes Name, Url, Type or Active; a linked server's Name in case only.
+	// UpdateServer changes Name, Url, Type or Active; a linked server's Name in case only, or to its agent's name.
 	UpdateServer(context.Context, *UpdateServerRequest) (*v1.Server, error)
 	// GetServerByKey shows one server by its ServerKey: one of several of one name, which SERVER_AMBIGUOUS tells of.
 	GetServerByKey(context.Context, *GetServerByKeyRequest) (*v1.Server, error)

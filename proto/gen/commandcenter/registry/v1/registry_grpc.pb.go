@@ -915,7 +915,7 @@ type ServerCatalogClient interface {
 	GetServer(ctx context.Context, in *GetServerRequest, opts ...grpc.CallOption) (*GetServerResponse, error)
 	// CreateServer creates a server.
 	CreateServer(ctx context.Context, in *CreateServerRequest, opts ...grpc.CallOption) (*CreateServerResponse, error)
-	// UpdateServer changes Name, Url, Type or Active; a linked server's Name in case only.
+	// UpdateServer changes Name, Url, Type or Active; a linked server's Name in case only, or to its agent's name.
 	UpdateServer(ctx context.Context, in *UpdateServerRequest, opts ...grpc.CallOption) (*UpdateServerResponse, error)
 }
 
@@ -979,7 +979,7 @@ type ServerCatalogServer interface {
 	GetServer(context.Context, *GetServerRequest) (*GetServerResponse, error)
 	// CreateServer creates a server.
 	CreateServer(context.Context, *CreateServerRequest) (*CreateServerResponse, error)
-	// UpdateServer changes Name, Url, Type or Active; a linked server's Name in case only.
+	// UpdateServer changes Name, Url, Type or Active; a linked server's Name in case only, or to its agent's name.
 	UpdateServer(context.Context, *UpdateServerRequest) (*UpdateServerResponse, error)
 	mustEmbedUnimplementedServerCatalogServer()
 }
