@@ -220,6 +220,8 @@ func refusedFor(reason agentv1.RefusalReason, a answer, err error) (problem stri
 }
 
 // sameName compares names as the contract does.
-func sameName(a, b string) bool { return a == b || folded(strings.TrimSpace(a)) == folded(strings.TrimSpace(b)) }
+func sameName(a, b string) bool {
+	return a == b || folded(strings.TrimSpace(a)) == folded(strings.TrimSpace(b))
+}
 
 func folded(name string) string { return norm.NFC.String(cases.Fold().String(norm.NFC.String(name))) }

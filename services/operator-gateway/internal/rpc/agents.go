@@ -37,7 +37,7 @@ var freshness = map[string]registryv1.Freshness{
 func (s *Agents) ListAgents(ctx context.Context, request *operatorv1.ListConfigAgentsRequest) (*operatorv1.ListConfigAgentsResponse, error) {
 	page, err := s.Registry.Agents.ListAgents(ctx, &registryv1.ListAgentsRequest{
 		States: request.GetStates(), Transport: request.Transport, Freshness: freshness[request.GetFreshness()],
-		MaxHeartbeatAge: durationpb.New(s.Policy.MaxHeartbeatAge), Linked: request.Linked, Query: request.GetQuery(),
+		MaxHeartbeatAge: durationpb.New(s.Policy.MaxHeartbeatAge), Linked: request.Linked, Astray: request.Astray, Query: request.GetQuery(),
 		OrderBy: request.GetOrderBy(), PageSize: request.GetPageSize(), PageToken: request.GetPageToken(),
 		UnseenFor: request.GetUnseenFor(), AgentVersion: request.GetAgentVersion(), ControlServer: request.GetControlServer(),
 	})

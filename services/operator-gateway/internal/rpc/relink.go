@@ -25,9 +25,19 @@ func (r Registry) astray(ctx context.Context) (agents int32, banners []string) {
 	case counted.GetAgents() == 0:
 		return 0, nil
 	}
-	return int32(min(counted.GetAgents(), math.MaxInt32)), []string{fmt.Sprintf("%s linked to a row of TblServer that is gone or has another name, so Online of its server follows no heartbeat. "+
-		"For %d of them TblServer has a row of their name: relink one (POST /api/config/agents/{agent}:relink) or all (POST /api/config/agents:relink with all).",
-		number(counted.GetAgents()), counted.GetRelinkable())}
+	return int32(min(counted.GetAgents(), math.MaxInt32)), []string{astrayBanner(counted.GetAgents(), counted.GetRelinkable())}
+}
+
+// astrayBanner says what to do with agents that are astray: with those that can be relinked, and with the others.
+func astrayBanner(agents, relinkable int64) string {
+	said := fmt.Sprintf("%s linked to a row of TblServer that is gone or has another name, so Online of its server follows no heartbeat: GET /api/config/agents?astray=true.", number(agents))
+	if relinkable > 0 {
+		said += fmt.Sprintf(" For %d of them TblServer has one row of their name: relink one (POST /api/config/agents/{agent}:relink) or all (POST /api/config/agents:relink with all).", relinkable)
+	}
+	if others := agents - relinkable; others > 0 {
+		said += fmt.Sprintf(" For %d of them it has none, or several: make the row, or rename all but one, and relink; of a server that is decommissioned, reject the agent, and remove it.", others)
+	}
+	return said
 }
 
 func number(agents int64) string {
@@ -44,7 +54,15 @@ func (s *Agents) RelinkAgent(ctx context.Context, request *operatorv1.RelinkAgen
 		return nil, err
 	}
 	relinked, err := change(ctx, s.act("relink agent", request.GetAgent()), s.Registry.Agents.RelinkAgent, &registryv1.RelinkAgentRequest{Name: request.GetAgent(), Etag: etag, Actor: actor(ctx)})
+	s.auditSetAside(ctx, relinked.GetAgent())
 	return relinked.GetAgent(), err
+}
+
+// auditSetAside writes the line of an agent whose link was set aside so that another could be relinked.
+func (s *Agents) auditSetAside(ctx context.Context, relinked *registryv1.Agent) {
+	if aside := relinked.GetLinkSetAside(); aside != "" {
+		audit(ctx, s.act(fmt.Sprintf("set the agent's link aside, to relink agent %q", relinked.GetName()), aside), nil)
+	}
 }
 
 // BatchRelinkAgents relinks many agents.
@@ -68,6 +86,7 @@ func (s *Agents) BatchRelinkAgents(ctx context.Context, request *operatorv1.Batc
 			refused = fault.New(fault.Reason(result.GetReason()), "%s", result.GetDetail())
 		}
 		audit(ctx, s.act("relink agent", result.GetName()), refused)
+		s.auditSetAside(ctx, result.GetAgent())
 		response.Results = append(response.Results, &operatorv1.BatchAcceptResult{
 			Name: result.GetName(), Agent: result.GetAgent(), Reason: result.GetReason(), Detail: result.GetDetail(),
 		})

@@ -55,7 +55,7 @@ func (s *Agents) ListAgents(ctx context.Context, request *registryv1.ListAgentsR
 		return nil, err
 	}
 	filter := store.Filter{
-		Transport: -1, Freshness: int(request.GetFreshness()), MaxAge: maxAge, Linked: choice(request.Linked), Query: request.GetQuery(),
+		Transport: -1, Freshness: int(request.GetFreshness()), MaxAge: maxAge, Linked: choice(request.Linked), Astray: choice(request.Astray) + 1, Query: request.GetQuery(),
 		UnseenFor: unseenFor, Version: request.GetAgentVersion(), Primary: spelling.Fold(strings.TrimSpace(request.GetControlServer())), Sort: order.By, Descending: order.Descending,
 	}
 	if request.Transport != nil {

@@ -36,6 +36,7 @@ func reason(err error) *fault.Error {
 		linked        *store.LinkedError
 		newName       *store.NewNameError
 		notAstray     *store.NotAstrayError
+		noRow         *store.NoServerToRelinkError
 	)
 	switch {
 	case errors.As(err, &known):
@@ -58,6 +59,9 @@ func reason(err error) *fault.Error {
 		return fault.New(fault.NameTaken, "%v; nothing was changed", taken)
 	case errors.As(err, &notAstray):
 		return fault.New(fault.AlreadyDecided, "%v; nothing was changed", notAstray).WithAgent(notAstray.Name)
+	case errors.As(err, &noRow):
+		return fault.New(fault.ServerNotFound, "%v; nothing was changed. Make the row (POST /api/config/servers), or give it its name back, and relink the agent; "+
+			"of a server that is decommissioned, reject the agent, and remove it", noRow).WithAgent(noRow.Agent)
 	case errors.As(err, &newName):
 		return fault.Invalid("/name", "%v; nothing was changed", newName.Rule)
 	case errors.As(err, &linked):

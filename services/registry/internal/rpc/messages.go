@@ -48,7 +48,7 @@ func agentMessage(a store.Agent) *registryv1.Agent {
 	case a.Server != nil:
 		message.Server = &registryv1.ServerLink{ServerKey: a.Server.Key, Name: a.Server.Name, Url: a.Server.URL, Active: a.Server.Active, Online: a.Server.Online}
 	case a.ServerKey != 0:
-		message.Server = &registryv1.ServerLink{ServerKey: a.ServerKey, Missing: true}
+		message.Server = &registryv1.ServerLink{ServerKey: max(a.ServerKey, 0), Missing: true} // below 0: set aside
 	}
 	return message
 }

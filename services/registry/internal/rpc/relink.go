@@ -17,11 +17,17 @@ func (s *Agents) RelinkAgent(ctx context.Context, request *registryv1.RelinkAgen
 	if err != nil {
 		return nil, err
 	}
-	agent, err := s.Store.Relink(ctx, name, request.GetEtag(), request.GetActor())
+	agent, aside, err := s.Store.Relink(ctx, name, request.GetEtag(), request.GetActor())
 	if err != nil {
 		return nil, mapped(err, name.Spelling)
 	}
-	return &registryv1.RelinkAgentResponse{Agent: agentMessage(agent)}, nil
+	return &registryv1.RelinkAgentResponse{Agent: relinkedMessage(agent, aside)}, nil
+}
+
+func relinkedMessage(agent store.Agent, aside store.SetAside) *registryv1.Agent {
+	message := agentMessage(agent)
+	message.LinkSetAside = aside.Name.Spelling
+	return message
 }
 
 // BatchRelinkAgents relinks many agents; one item's failure leaves the others alone.
@@ -44,10 +50,7 @@ func (s *Agents) BatchRelinkAgents(ctx context.Context, request *registryv1.Batc
 		}
 		response.Results = append(response.Results, result)
 	}
-	for _, item := range request.GetItems() {
-		relinked, err := s.RelinkAgent(ctx, &registryv1.RelinkAgentRequest{Name: item.GetName(), Etag: item.GetEtag(), Actor: request.GetActor()})
-		answer(item.GetName(), relinked.GetAgent(), err)
-	}
+	s.relinkItems(ctx, request, answer)
 	if !request.GetAll() {
 		return response, nil
 	}
@@ -57,14 +60,38 @@ func (s *Agents) BatchRelinkAgents(ctx context.Context, request *registryv1.Batc
 	}
 	response.NextPageToken = next
 	for _, stray := range strays {
-		agent, err := s.Store.RelinkStray(ctx, stray.Name, request.GetActor())
+		agent, aside, err := s.Store.RelinkStray(ctx, stray.Name, request.GetActor())
 		if err != nil {
 			answer(stray.Name.Spelling, nil, err)
 			continue
 		}
-		answer(stray.Name.Spelling, agentMessage(agent), nil)
+		answer(stray.Name.Spelling, relinkedMessage(agent, aside), nil)
 	}
 	return response, nil
+}
+
+// relinkItems relinks the agents that a batch names, each with its etag. Of two that hold each other's rows, relinking the first sets the
+// second one's link aside: its etag, as the operator saw it, is not stale for what the batch itself did.
+func (s *Agents) relinkItems(ctx context.Context, request *registryv1.BatchRelinkAgentsRequest, answer func(string, *registryv1.Agent, error)) {
+	asides := map[string]store.SetAside{}
+	for _, item := range request.GetItems() {
+		name, err := parseName("/agent", item.GetName())
+		if err != nil {
+			answer(item.GetName(), nil, err)
+			continue
+		}
+		etag := item.GetEtag()
+		if aside, known := asides[name.Key]; known && aside.Before == etag {
+			etag = aside.After
+		}
+		agent, aside, err := s.Store.Relink(ctx, name, etag, request.GetActor())
+		if err != nil {
+			answer(item.GetName(), nil, mapped(err, name.Spelling))
+			continue
+		}
+		asides[aside.Name.Key] = aside
+		answer(item.GetName(), relinkedMessage(agent, aside), nil)
+	}
 }
 
 // strays are agents that are astray, and where the next ones begin.

@@ -120,6 +120,7 @@ type Filter struct {
 	Query      string
 	UnseenFor  time.Duration // at least as long ago was the newest heartbeat; 0: any
 	Version    string        // empty: any
+	Astray     int           // 1 and 2: whether its link has to be mended (see astray), no and yes; 0: any
 	Primary    string        // key of the primary control server's name; empty: any
 	Sort       string        // name, state, last_heartbeat, created, hostname, version or control_server
 	Descending bool
@@ -133,6 +134,9 @@ func (s *Store) Agents(ctx context.Context, filter Filter, limit int, after *Cur
 	}
 	if after == nil {
 		after = &Cursor{}
+		if filter.Astray != 0 {
+			s.names.Look(ctx)
+		}
 	}
 	err = s.db.View(ctx, func(tx *sqldb.Tx) error {
 		agents, next, total = nil, nil, 0
@@ -144,6 +148,7 @@ func (s *Store) Agents(ctx context.Context, filter Filter, limit int, after *Cur
 			named("states", states.String()), named("transport", filter.Transport), named("linked", filter.Linked),
 			named("query", spelling.Fold(filter.Query)), named("freshness", filter.Freshness), named("freshAfter", sqldb.Text(at.Add(-filter.MaxAge))),
 			named("unseenSince", unseenSince(at, filter.UnseenFor)), named("version", filter.Version), named("primary", filter.Primary),
+			named("astray", filter.Astray-1),
 		}
 		if _, err := tx.Row(ctx, "count_agents", []any{&total}, chosen...); err != nil {
 			return err

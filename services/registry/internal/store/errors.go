@@ -92,6 +92,13 @@ func (e *NotAstrayError) Error() string {
 	return fmt.Sprintf("agent %q is linked to the server of its name already (ServerKey %d)", e.Name, e.Server.Key)
 }
 
+// NoServerToRelinkError says that TblServer has no row of an agent's name that it could be linked to.
+type NoServerToRelinkError struct{ Agent string }
+
+func (e *NoServerToRelinkError) Error() string {
+	return fmt.Sprintf("agent %q cannot be relinked: TblServer has no row of its name", e.Agent)
+}
+
 // LinkedError says that a server belongs to another agent.
 type LinkedError struct{ Server, Agent string }
 

@@ -32,7 +32,7 @@ type FleetServer struct {
 	Agent                   string
 	State                   enrollment.State // zero when removed
 	Removed                 bool             // the link ended, and there is no other
-	Astray                  bool             // the agent of the server's name is linked to another row, or to one that is gone
+	Astray                  bool             // the agent of the server's name is linked to a row of another name, or to one that is gone
 	LastBusAt, LastDirectAt time.Time
 	HTTPBaseURL             string
 	HTTPVerified            bool // it answered when it was last verified
@@ -46,7 +46,7 @@ const (
 	formerRow            // key: server whose link ended
 	skewRow              // key: path; first: alive; numbers: how far the broker's clock is ahead, and how far that may be wrong
 	seenRow              // first: the latest that was seen of the database's clock
-	astrayRow            // key: server whose name an agent has that is linked elsewhere; first number: its state
+	astrayRow            // key: server whose name an agent has that is linked to no server of its name; first number: its state
 )
 
 type fleetRow struct {

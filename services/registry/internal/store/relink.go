@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 
 	"github.com/commandcenter/fleet/services/internal/spelling"
 	"github.com/commandcenter/fleet/services/internal/sqldb"
@@ -17,7 +18,8 @@ func astray(agent Agent) bool {
 	return agent.ServerKey != 0 && (agent.Server == nil || !spelling.Same(agent.Server.Name, agent.Name))
 }
 
-// Astray counts the agents that are astray, and those of them for whose name there is a server.
+// Astray counts the agents that are astray, and those of them for whose name there is one server. An agent that was rejected, and for whose
+// name there is no server, is not counted: its server is decommissioned, and there is nothing to mend.
 func (s *Store) Astray(ctx context.Context) (agents, relinkable int64, err error) {
 	s.names.Look(ctx)
 	err = s.db.View(ctx, func(tx *sqldb.Tx) error {
@@ -33,7 +35,7 @@ type Stray struct {
 	Name enrollment.Name
 }
 
-// Strays reads agents that are astray, by key, those after a key.
+// Strays reads agents that are astray, as Astray counts them, by key, those after a key.
 func (s *Store) Strays(ctx context.Context, limit int, afterKey int64) ([]Stray, error) {
 	var strays []Stray
 	err := s.db.View(ctx, func(tx *sqldb.Tx) error {
@@ -48,64 +50,79 @@ func (s *Store) Strays(ctx context.Context, limit int, afterKey int64) ([]Stray,
 	return strays, err
 }
 
+// SetAside is the agent whose link was set aside so that another could be relinked, with its etag before and after that.
+type SetAside struct {
+	Name          enrollment.Name // empty: none
+	Before, After string
+}
+
 // Relink links an agent that is astray to the server of its name. Its registration state stays.
-func (s *Store) Relink(ctx context.Context, name enrollment.Name, etag, actor string) (Agent, error) {
+func (s *Store) Relink(ctx context.Context, name enrollment.Name, etag, actor string) (agent Agent, aside SetAside, err error) {
 	s.names.Refresh(ctx)
-	return s.change(ctx, name, etag, func(tx *sqldb.Tx, current Agent) error { return s.relink(ctx, tx, current, actor) })
+	agent, err = s.change(ctx, name, etag, func(tx *sqldb.Tx, current Agent) error {
+		var err error
+		aside, err = s.relink(ctx, tx, current, actor)
+		return err
+	})
+	return agent, aside, err
 }
 
 // RelinkStray is Relink for an operator who relinks all agents that are astray, whatever else was decided about each: nothing of that is
 // overwritten, and one that is not astray any more is left alone.
-func (s *Store) RelinkStray(ctx context.Context, name enrollment.Name, actor string) (Agent, error) {
+func (s *Store) RelinkStray(ctx context.Context, name enrollment.Name, actor string) (agent Agent, aside SetAside, err error) {
 	s.names.Refresh(ctx)
-	var after Agent
-	err := s.db.Change(ctx, func(tx *sqldb.Tx) error {
+	err = s.db.Change(ctx, func(tx *sqldb.Tx) error {
 		current, err := readAgent(ctx, tx, name)
 		if err != nil {
 			return err
 		}
-		if err := s.relink(ctx, tx, current, actor); err != nil {
+		if aside, err = s.relink(ctx, tx, current, actor); err != nil {
 			return err
 		}
-		after, err = readAgent(ctx, tx, name)
+		agent, err = readAgent(ctx, tx, name)
 		return err
 	})
-	return after, err
+	return agent, aside, err
 }
 
-func (s *Store) relink(ctx context.Context, tx *sqldb.Tx, current Agent, actor string) error {
+func (s *Store) relink(ctx context.Context, tx *sqldb.Tx, current Agent, actor string) (aside SetAside, err error) {
 	if !astray(current) {
-		return &NotAstrayError{Name: current.Name, Server: current.Server}
+		return aside, &NotAstrayError{Name: current.Name, Server: current.Server}
 	}
 	if err := lockNames(ctx, tx, current.Name); err != nil {
-		return err
+		return aside, err
 	}
 	server, err := s.oneServer(ctx, tx, current.Name)
+	var none *ServerNotFoundError
+	if errors.As(err, &none) {
+		return aside, &NoServerToRelinkError{Agent: current.Name}
+	}
 	if err != nil {
-		return err
+		return aside, err
 	}
 	if server.Agent != "" {
-		if err := setAside(ctx, tx, server); err != nil {
-			return err
+		if aside, err = setAside(ctx, tx, server); err != nil {
+			return aside, err
 		}
 	}
 	from := current
 	if from.Server == nil {
 		from.ServerKey = 0 // of a row that is gone nothing is remembered
 	}
-	return decide(ctx, tx, from, current.State, server.Key, actor)
+	return aside, decide(ctx, tx, from, current.State, server.Key, actor)
 }
 
 // setAside takes the link of an agent of another name from a server, so that the server's own agent can have it. The other agent is then
 // linked to a key that no server has, its own: it stays astray until it is relinked, so that it is not taken for one that never was linked.
-func setAside(ctx context.Context, tx *sqldb.Tx, server Server) error {
+func setAside(ctx context.Context, tx *sqldb.Tx, server Server) (SetAside, error) {
 	other, err := enrollment.ParseName(server.Agent)
 	if err != nil {
-		return err
+		return SetAside{}, err
 	}
 	holder, err := readAgent(ctx, tx, other)
 	if err != nil {
-		return err
+		return SetAside{}, err
 	}
-	return changed(tx.Exec(ctx, "set_link_aside", named("agentKey", holder.Key), named("version", holder.DecisionVersion)))
+	aside := SetAside{Name: other, Before: holder.Etag(), After: enrollment.Etag(holder.Key, holder.DecisionVersion+1)}
+	return aside, changed(tx.Exec(ctx, "set_link_aside", named("agentKey", holder.Key), named("version", holder.DecisionVersion)))
 }

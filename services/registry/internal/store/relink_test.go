@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"testing"
@@ -18,7 +19,8 @@ func astray(t *testing.T, s *store.Store, agents, relinkable int64) {
 
 func relink(t *testing.T, s *store.Store, agent string) (store.Agent, error) {
 	t.Helper()
-	return s.Relink(t.Context(), name(t, agent), read(t, s, agent).Etag(), "op")
+	relinked, _, err := s.Relink(t.Context(), name(t, agent), read(t, s, agent).Etag(), "op")
+	return relinked, err
 }
 
 // Another codebase deletes a server's row and makes it again: seen, said, and relinked by one act of an operator.
@@ -39,7 +41,7 @@ func TestI18_AnAgentWhoseRowWasMadeAgainIsRelinkedByName(t *testing.T) {
 	}
 	run(t, raw, `DELETE FROM TblServer WHERE Name <> 'SP-3'`)
 	astray(t, s, 2, 0)
-	var none *store.ServerNotFoundError
+	var none *store.NoServerToRelinkError
 	if _, err := relink(t, s, "SP-2"); !errors.As(err, &none) {
 		t.Errorf("without a row of its name: %v", err)
 	}
@@ -64,7 +66,7 @@ func TestI18_AnAgentWhoseRowWasMadeAgainIsRelinkedByName(t *testing.T) {
 		t.Fatalf("%+v %v", after, err)
 	}
 	var stale *store.StaleEtagError
-	if _, err := s.Relink(t.Context(), name(t, "ÖL-1"), before.Etag(), "other"); !errors.As(err, &stale) {
+	if _, _, err := s.Relink(t.Context(), name(t, "ÖL-1"), before.Etag(), "other"); !errors.As(err, &stale) {
 		t.Errorf("a second operator is not told: %v", err)
 	}
 	astray(t, s, 1, 1)
@@ -100,7 +102,7 @@ func TestI18_AnImportThatMixesTheKeysIsMended(t *testing.T) {
 		t.Fatal(strays, err)
 	}
 	for _, stray := range strays {
-		if _, err := s.RelinkStray(t.Context(), stray.Name, "op"); (err == nil) == (stray.Name.Key == "sp-7") {
+		if _, _, err := s.RelinkStray(t.Context(), stray.Name, "op"); (err == nil) == (stray.Name.Key == "sp-7") {
 			t.Errorf("%s: %v", stray.Name.Spelling, err)
 		}
 	}
@@ -110,4 +112,97 @@ func TestI18_AnImportThatMixesTheKeysIsMended(t *testing.T) {
 			t.Errorf("%s is linked to %+v", agent.Name, agent.Server)
 		}
 	}
+}
+
+// A server that was decommissioned leaves an agent that was rejected, and a link to a row that is gone: nothing is to be mended.
+func TestI18_ARejectedAgentWithoutARowOfItsNameIsNotAstray(t *testing.T) {
+	s, raw := onSQLite(t)
+	insert := `INSERT INTO TblServer (Name, Url, Type, Active, Online) VALUES ('%s', 'https://x', 'BenefitManager', 1, 1)`
+	for i, agent := range []string{"SP-1", "SP-2"} {
+		run(t, raw, fmt.Sprintf(insert, agent))
+		record(t, s, beat(t, agent, "b", 1, at(i+1)))
+		accept(t, s, agent, false)
+	}
+	if _, err := s.Reject(t.Context(), name(t, "SP-1"), read(t, s, "SP-1").Etag(), "op"); err != nil {
+		t.Fatal(err)
+	}
+	run(t, raw, `DELETE FROM TblServer`)
+	listed := func(want ...string) {
+		t.Helper()
+		strays, err := s.Strays(t.Context(), 10, 0)
+		if err != nil || len(strays) != len(want) {
+			t.Errorf("relinked would be %v %v, want %v", strays, err, want)
+		}
+		for choice, want := range map[int]int{0: 2, 1: 2 - len(want), 2: len(want)} {
+			agents, _, total, err := s.Agents(t.Context(), store.Filter{Transport: -1, Linked: -1, Astray: choice, Sort: "name"}, 10, nil)
+			if err != nil || len(agents) != want || total != want {
+				t.Errorf("list %d: %d of %d (%v), want %d", choice, len(agents), total, err, want)
+			}
+		}
+	}
+	astray(t, s, 1, 0)
+	listed("SP-2")
+	run(t, raw, fmt.Sprintf(insert, "sp-1")) // the row was made again: the agent's link would mislead whoever accepts it
+	astray(t, s, 2, 1)
+	listed("SP-1", "SP-2")
+}
+
+// A second row of an agent's name is no reason to relink the agent, whose link is good; two rows can't be told apart.
+func TestI18_AServersDoubleDoesNotMakeItsAgentAstray(t *testing.T) {
+	s, raw := onSQLite(t)
+	insert := `INSERT INTO TblServer (Name, Url, Type, Active, Online) VALUES ('%s', 'https://x', 'BenefitManager', 1, 1)`
+	run(t, raw, fmt.Sprintf(insert, "SP-1"))
+	record(t, s, beat(t, "SP-1", "b", 1, at(1)))
+	accept(t, s, "SP-1", false)
+	run(t, raw, fmt.Sprintf(insert, "sp-1 "))
+	astray(t, s, 0, 0)
+	for _, server := range fleetOf(t, s).Servers {
+		if server.Astray {
+			t.Errorf("the agent is linked well, and availability is told: %+v", server)
+		}
+	}
+	run(t, raw, `UPDATE TblServer SET ServerKey = ServerKey + 10`)
+	astray(t, s, 1, 0)
+	told := 0
+	for _, server := range fleetOf(t, s).Servers {
+		if server.Astray {
+			told++
+		}
+	}
+	if told != 2 {
+		t.Errorf("both rows are of its name, %d are told", told)
+	}
+	var several *store.ServerAmbiguousError
+	if _, err := relink(t, s, "SP-1"); !errors.As(err, &several) {
+		t.Error(err)
+	}
+}
+
+// Who loses its link to the agent of the row's name is named.
+func TestI18_TheAgentWhoseLinkIsSetAsideIsNamed(t *testing.T) {
+	s, raw := onSQLite(t)
+	swapped(t, s, raw)
+	held := read(t, s, "SP-2").Etag()
+	agent, aside, err := s.Relink(t.Context(), name(t, "SP-1"), read(t, s, "SP-1").Etag(), "op")
+	if err != nil || agent.Server == nil || agent.Server.Name != "SP-1" {
+		t.Fatalf("%+v %v", agent, err)
+	}
+	if aside.Name.Spelling != "SP-2" || aside.Before != held || aside.After != read(t, s, "SP-2").Etag() {
+		t.Errorf("set aside: %+v", aside)
+	}
+	astray(t, s, 1, 1)
+	if _, aside, err := s.Relink(t.Context(), name(t, "SP-2"), aside.After, "op"); err != nil || aside.Name.Spelling != "" {
+		t.Errorf("the other one sets aside %+v, %v", aside, err)
+	}
+}
+
+// swapped has two agents that are linked to each other's rows.
+func swapped(t *testing.T, s *store.Store, raw *sql.DB) {
+	t.Helper()
+	for i, agent := range []string{"SP-1", "SP-2"} {
+		run(t, raw, fmt.Sprintf(`INSERT INTO TblServer (Name, Url, Type, Active, Online) VALUES ('%s', 'https://x', 'BenefitManager', 1, 1)`, agent))
+		record(t, s, beat(t, agent, "b", 1, at(i+1)))
+		accept(t, s, agent, false)
+	}
+	run(t, raw, `UPDATE TblServer SET Name = CASE Name WHEN 'SP-1' THEN 'SP-2' ELSE 'SP-1' END`)
 }

@@ -383,7 +383,7 @@ func (x *HttpVerification) GetDetail() string {
 // ServerLink is the server an agent is linked to.
 type ServerLink struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// TblServer.ServerKey.
+	// TblServer.ServerKey; 0 where the link was set aside, so that the agent has to be relinked.
 	ServerKey int64 `protobuf:"varint,1,opt,name=server_key,json=serverKey,proto3" json:"server_key,omitempty"`
 	// The server's present name; empty when the row has vanished.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
@@ -535,8 +535,11 @@ type Agent struct {
 	Problems []string `protobuf:"bytes,29,rep,name=problems,proto3" json:"problems,omitempty"`
 	// How the agent's receiver of commands over Service Bus does; absent until a gateway sent it a command.
 	CommandReceiver *CommandReceiver `protobuf:"bytes,30,opt,name=command_receiver,json=commandReceiver,proto3" json:"command_receiver,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Only in answers to relinking: name of the agent that was linked to the server before, whose own name is another. Its link was set aside,
+	// and it stays astray until it is relinked. Set by the registry; empty: there was none.
+	LinkSetAside  string `protobuf:"bytes,31,opt,name=link_set_aside,json=linkSetAside,proto3" json:"link_set_aside,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Agent) Reset() {
@@ -777,6 +780,13 @@ func (x *Agent) GetCommandReceiver() *CommandReceiver {
 		return x.CommandReceiver
 	}
 	return nil
+}
+
+func (x *Agent) GetLinkSetAside() string {
+	if x != nil {
+		return x.LinkSetAside
+	}
+	return ""
 }
 
 // CommandReceiver is what gateways noticed of an agent that takes commands over Service Bus. Heartbeats come from another part of the agent:
@@ -1229,7 +1239,7 @@ const file_commandcenter_registry_v1_agent_proto_rawDesc = "" +
 	"\x03url\x18\x03 \x01(\tR\x03url\x12\x18\n" +
 	"\amissing\x18\x04 \x01(\bR\amissing\x12\x16\n" +
 	"\x06active\x18\x05 \x01(\bR\x06active\x12\x16\n" +
-	"\x06online\x18\x06 \x01(\bR\x06online\"\xf0\v\n" +
+	"\x06online\x18\x06 \x01(\bR\x06online\"\x96\f\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12#\n" +
 	"\rreported_name\x18\x02 \x01(\tR\freportedName\x12\x1a\n" +
@@ -1265,7 +1275,8 @@ const file_commandcenter_registry_v1_agent_proto_rawDesc = "" +
 	"\tclaimable\x18\x1b \x01(\bR\tclaimable\x12%\n" +
 	"\x0eaffinity_group\x18\x1c \x01(\tR\raffinityGroup\x12\x1a\n" +
 	"\bproblems\x18\x1d \x03(\tR\bproblems\x12U\n" +
-	"\x10command_receiver\x18\x1e \x01(\v2*.commandcenter.registry.v1.CommandReceiverR\x0fcommandReceiver\"\x8d\x02\n" +
+	"\x10command_receiver\x18\x1e \x01(\v2*.commandcenter.registry.v1.CommandReceiverR\x0fcommandReceiver\x12$\n" +
+	"\x0elink_set_aside\x18\x1f \x01(\tR\flinkSetAside\"\x8d\x02\n" +
 	"\x0fCommandReceiver\x12;\n" +
 	"\vanswered_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"answeredAt\x12<\n" +

@@ -748,6 +748,9 @@ type ListAgentsRequest struct {
 	AgentVersion string `protobuf:"bytes,11,opt,name=agent_version,json=agentVersion,proto3" json:"agent_version,omitempty"`
 	// Name of the control server that is their primary, any case; empty: any.
 	ControlServer string `protobuf:"bytes,12,opt,name=control_server,json=controlServer,proto3" json:"control_server,omitempty"`
+	// Absent: any. Whether the linked row of TblServer is gone or has another name; of rejected agents only those count for whose name there is
+	// a row.
+	Astray        *bool `protobuf:"varint,13,opt,name=astray,proto3,oneof" json:"astray,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -864,6 +867,13 @@ func (x *ListAgentsRequest) GetControlServer() string {
 		return x.ControlServer
 	}
 	return ""
+}
+
+func (x *ListAgentsRequest) GetAstray() bool {
+	if x != nil && x.Astray != nil {
+		return *x.Astray
+	}
+	return false
 }
 
 // ListAgentsResponse is one page.
@@ -1766,9 +1776,9 @@ func (*CountAstrayAgentsRequest) Descriptor() ([]byte, []int) {
 // CountAstrayAgentsResponse counts agents whose link does not lead to the server of their name.
 type CountAstrayAgentsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Agents whose linked row is gone from TblServer, or has another name.
+	// Agents whose linked row is gone from TblServer, or has another name; of rejected agents only those for whose name there is a row.
 	Agents int64 `protobuf:"varint,1,opt,name=agents,proto3" json:"agents,omitempty"`
-	// How many of them can be relinked: TblServer has a row of their name.
+	// How many of them can be relinked: TblServer has one row of their name.
 	Relinkable    int64 `protobuf:"varint,2,opt,name=relinkable,proto3" json:"relinkable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3629,7 +3639,8 @@ type FleetServer struct {
 	HttpBaseUrl string `protobuf:"bytes,7,opt,name=http_base_url,json=httpBaseUrl,proto3" json:"http_base_url,omitempty"`
 	// Whether the agent answered there under its own name when it was last verified.
 	HttpVerified bool `protobuf:"varint,8,opt,name=http_verified,json=httpVerified,proto3" json:"http_verified,omitempty"`
-	// Whether the agent has the server's name and is linked to another row of TblServer, or to one that is gone, so that it has to be relinked.
+	// Whether the agent has the server's name and is linked to a row of TblServer with another name, or to one that is gone, so that it has to
+	// be relinked.
 	// Then only server_key, agent and registration_state are set.
 	Astray        bool `protobuf:"varint,9,opt,name=astray,proto3" json:"astray,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3887,7 +3898,7 @@ const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"\x10GetAgentResponse\x126\n" +
 	"\x05agent\x18\x01 \x01(\v2 .commandcenter.registry.v1.AgentR\x05agent\x12F\n" +
 	"\n" +
-	"bus_ingest\x18\x02 \x01(\v2'.commandcenter.registry.v1.IngestHealthR\tbusIngest\"\xc1\x05\n" +
+	"bus_ingest\x18\x02 \x01(\v2'.commandcenter.registry.v1.IngestHealthR\tbusIngest\"\xe9\x05\n" +
 	"\x11ListAgentsRequest\x12U\n" +
 	"\x06states\x18\x01 \x03(\x0e2,.commandcenter.registry.v1.RegistrationStateB\x0f\xbaH\f\x92\x01\t\"\a\x82\x01\x04\x10\x01 \x00R\x06states\x12Q\n" +
 	"\ttransport\x18\x02 \x01(\x0e2$.commandcenter.registry.v1.TransportB\b\xbaH\x05\x82\x01\x02\x10\x01H\x00R\ttransport\x88\x01\x01\x12L\n" +
@@ -3904,10 +3915,12 @@ const file_commandcenter_registry_v1_registry_proto_rawDesc = "" +
 	"unseen_for\x18\n" +
 	" \x01(\v2\x19.google.protobuf.DurationB\b\xbaH\x05\xaa\x01\x02*\x00R\tunseenFor\x12,\n" +
 	"\ragent_version\x18\v \x01(\tB\a\xbaH\x04r\x02\x18@R\fagentVersion\x12/\n" +
-	"\x0econtrol_server\x18\f \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\rcontrolServerB\f\n" +
+	"\x0econtrol_server\x18\f \x01(\tB\b\xbaH\x05r\x03\x18\x80\x01R\rcontrolServer\x12\x1b\n" +
+	"\x06astray\x18\r \x01(\bH\x02R\x06astray\x88\x01\x01B\f\n" +
 	"\n" +
 	"_transportB\t\n" +
-	"\a_linked\"\x8c\x01\n" +
+	"\a_linkedB\t\n" +
+	"\a_astray\"\x8c\x01\n" +
 	"\x12ListAgentsResponse\x128\n" +
 	"\x06agents\x18\x01 \x03(\v2 .commandcenter.registry.v1.AgentR\x06agents\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x14\n" +

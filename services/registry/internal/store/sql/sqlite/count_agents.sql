@@ -12,4 +12,11 @@ WHERE (@states = '' OR instr(@states, CAST(a.RegistrationState AS TEXT)) > 0)
        OR (@freshness = 3 AND a.LastBusHeartbeatAt IS NULL AND a.LastDirectHeartbeatAt IS NULL))
   AND (@unseenSince IS NULL OR COALESCE(MAX(a.LastBusHeartbeatAt, a.LastDirectHeartbeatAt), a.LastBusHeartbeatAt, a.LastDirectHeartbeatAt, a.CreatedAt) <= @unseenSince)
   AND (@version = '' OR a.AgentVersion = @version)
-  AND (@primary = '' OR p.NameKey = @primary);
+  AND (@primary = '' OR p.NameKey = @primary)
+  AND (@astray < 0 OR @astray = CASE
+       WHEN a.ServerKey IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM TblServer s LEFT JOIN TblServerName n ON n.ServerKey = s.ServerKey AND n.Name = s.Name COLLATE BINARY
+                            WHERE s.ServerKey = a.ServerKey AND (n.NameKey IS NULL OR n.NameKey = a.NameKey))
+            AND (a.RegistrationState <> 3
+                 OR EXISTS (SELECT 1 FROM TblServerName o JOIN TblServer t ON t.ServerKey = o.ServerKey AND o.Name = t.Name COLLATE BINARY WHERE o.NameKey = a.NameKey))
+       THEN 1 ELSE 0 END);

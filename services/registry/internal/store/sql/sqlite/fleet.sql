@@ -19,4 +19,6 @@ SELECT 7, t.ServerKey, NULL, NULL, a.RegistrationState, NULL, a.Name, NULL
 FROM TblServerName o
 JOIN TblServer t ON t.ServerKey = o.ServerKey AND o.Name = t.Name
 JOIN TblAgent a ON a.NameKey = o.NameKey
-WHERE a.ServerKey <> t.ServerKey;
+LEFT JOIN TblServer l ON l.ServerKey = a.ServerKey
+LEFT JOIN TblServerName own ON own.ServerKey = l.ServerKey AND own.Name = l.Name
+WHERE a.ServerKey <> t.ServerKey AND COALESCE(own.NameKey, '') <> a.NameKey;

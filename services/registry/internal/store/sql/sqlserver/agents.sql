@@ -34,6 +34,13 @@ WHERE (@states = N'' OR CHARINDEX(CAST(a.RegistrationState AS nvarchar(10)), @st
        OR CASE WHEN a.LastBusHeartbeatAt IS NULL AND a.LastDirectHeartbeatAt IS NULL THEN a.CreatedAt ELSE h.LastHeartbeatAt END <= CAST(@unseenSince AS datetime2(3)))
   AND (@version = N'' OR a.AgentVersion = @version)
   AND (@primary = N'' OR p.NameKey = @primary)
+  AND (@astray < 0 OR @astray = CASE
+       WHEN a.ServerKey IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM dbo.TblServer s LEFT JOIN dbo.TblServerName n ON n.ServerKey = s.ServerKey AND CAST(s.Name AS nvarchar(max)) COLLATE Latin1_General_BIN2 = n.Name
+                            WHERE s.ServerKey = a.ServerKey AND (n.NameKey IS NULL OR n.NameKey = a.NameKey))
+            AND (a.RegistrationState <> 3
+                 OR EXISTS (SELECT 1 FROM dbo.TblServerName o JOIN dbo.TblServer t ON t.ServerKey = o.ServerKey AND CAST(t.Name AS nvarchar(max)) COLLATE Latin1_General_BIN2 = o.Name WHERE o.NameKey = a.NameKey))
+       THEN 1 ELSE 0 END)
 ) q
 WHERE @afterKey = 0
    OR (@descending = 0 AND (q.SortKey > @afterSort OR (q.SortKey = @afterSort AND q.AgentKey > @afterKey)))

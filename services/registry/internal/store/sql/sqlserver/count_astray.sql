@@ -1,9 +1,9 @@
 SELECT COUNT(*), COALESCE(SUM(q.Relinkable), 0) FROM (
-SELECT CASE WHEN EXISTS (SELECT 1 FROM dbo.TblServerName o JOIN dbo.TblServer t ON t.ServerKey = o.ServerKey AND CAST(t.Name AS nvarchar(max)) COLLATE Latin1_General_BIN2 = o.Name
-                         WHERE o.NameKey = a.NameKey)
+SELECT CASE WHEN (SELECT COUNT(*) FROM dbo.TblServerName o JOIN dbo.TblServer t ON t.ServerKey = o.ServerKey AND CAST(t.Name AS nvarchar(max)) COLLATE Latin1_General_BIN2 = o.Name WHERE o.NameKey = a.NameKey) = 1
             THEN 1 ELSE 0 END AS Relinkable
 FROM dbo.TblAgent a
 LEFT JOIN dbo.TblServer s ON s.ServerKey = a.ServerKey
 LEFT JOIN dbo.TblServerName n ON n.ServerKey = s.ServerKey AND n.Name = CAST(s.Name AS nvarchar(max)) COLLATE Latin1_General_BIN2
 WHERE a.ServerKey IS NOT NULL AND (s.ServerKey IS NULL OR n.NameKey <> a.NameKey)
+  AND (a.RegistrationState <> 3 OR EXISTS (SELECT 1 FROM dbo.TblServerName o JOIN dbo.TblServer t ON t.ServerKey = o.ServerKey AND CAST(t.Name AS nvarchar(max)) COLLATE Latin1_General_BIN2 = o.Name WHERE o.NameKey = a.NameKey))
 ) q;

@@ -20,4 +20,6 @@ SELECT 7, CAST(t.ServerKey AS bigint), CAST(NULL AS datetime2(3)), CAST(NULL AS 
 FROM dbo.TblServerName o
 JOIN dbo.TblServer t ON t.ServerKey = o.ServerKey AND CAST(t.Name AS nvarchar(max)) COLLATE Latin1_General_BIN2 = o.Name
 JOIN dbo.TblAgent a ON a.NameKey = o.NameKey
-WHERE a.ServerKey <> t.ServerKey;
+LEFT JOIN dbo.TblServer l ON l.ServerKey = a.ServerKey
+LEFT JOIN dbo.TblServerName own ON own.ServerKey = l.ServerKey AND CAST(l.Name AS nvarchar(max)) COLLATE Latin1_General_BIN2 = own.Name
+WHERE a.ServerKey <> t.ServerKey AND COALESCE(own.NameKey, N'') <> a.NameKey;
