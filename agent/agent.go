@@ -187,6 +187,10 @@ func New(cfg Config) (*Agent, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	if problem := newNameProblem(cfg.Name); problem != "" {
+		cfg.Logger.Warn("the registry takes no new agent of this name: its heartbeats stay without effect, unless it was known before names had to keep this rule. Rename the agent",
+			"problem", problem)
+	}
 	boot := make([]byte, 16)
 	if _, err := rand.Read(boot); err != nil {
 		return nil, fmt.Errorf("agent: no random boot id: %w", err)

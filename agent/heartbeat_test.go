@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -218,5 +220,22 @@ func TestI11_AnAgentOnTheBusIsHeardSoonAfterAnOutage(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+func TestI17_ANameThatARegistryRefusesIsWarnedOfAtTheStart(t *testing.T) {
+	for name, says := range map[string]string{
+		"SP-1": "", " SP-1\u00a0": "", "Stra\u00dfe 4": "", "..a": "",
+		"SP\u200b-1": "U+200B", "SP\u202e-1": "U+202E", "SP\u00a01": "U+00A0", "SP\ufe0f": "U+FE0F", "..": "dots", " . ": "dots",
+	} {
+		var log bytes.Buffer
+		a, err := New(Config{Name: name, Host: newMachine(simulated.Options{}), HTTP: &HTTPConfig{Listen: "127.0.0.1:0"}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		a.listener.Close()
+		if warned := strings.Contains(log.String(), "level=WARN"); warned != (says != "") || !strings.Contains(log.String(), says) {
+			t.Errorf("%q: %s", name, &log)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -35,6 +36,25 @@ func nameProblem(name string) string {
 	for _, r := range name {
 		if unicode.IsControl(r) {
 			return "has a control character"
+		}
+	}
+	return ""
+}
+
+// newNameProblem says what a registry refuses a new agent's name for; empty if it is good. An agent that it knows goes on with the name.
+func newNameProblem(name string) string {
+	trimmed := strings.TrimSpace(name)
+	if strings.Trim(trimmed, ".") == "" {
+		return "has nothing but dots and blanks"
+	}
+	for _, r := range name {
+		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
+			return fmt.Sprintf("holds U+%04X, which is not seen", r)
+		}
+	}
+	for _, r := range trimmed {
+		if unicode.IsSpace(r) && r != ' ' {
+			return fmt.Sprintf("holds U+%04X, which looks like a plain blank and is another character", r)
 		}
 	}
 	return ""

@@ -344,6 +344,9 @@ func TestI17_IngressConfigurationErrorsNameTheKey(t *testing.T) {
 		change func(*heartbeat.IngressConfig)
 	}{
 		{"ingress.name", func(c *heartbeat.IngressConfig) { c.Name = strings.Repeat("n", 129) }},
+		{"ingress.name", func(c *heartbeat.IngressConfig) { c.Name = "cs\u200b-1" }},
+		{"ingress.name", func(c *heartbeat.IngressConfig) { c.Name = "cs\u00a01" }},
+		{"ingress.name", func(c *heartbeat.IngressConfig) { c.Name = ".." }},
 		{"ingress.grpc.listen", func(c *heartbeat.IngressConfig) { c.GRPC.Listen = "nowhere" }},
 		{"ingress.grpc.listen", func(c *heartbeat.IngressConfig) { c.EnrolmentKeyFile = "" }},
 		{"ingress.rest.listen", func(c *heartbeat.IngressConfig) { c.EnrolmentKeyFile = "" }},

@@ -6,15 +6,14 @@ import (
 	"net/netip"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/commandcenter/fleet/services/heartbeat/internal/ingress"
 	"github.com/commandcenter/fleet/services/internal/config"
 	"github.com/commandcenter/fleet/services/internal/grpcserver"
 	"github.com/commandcenter/fleet/services/internal/loopback"
+	"github.com/commandcenter/fleet/services/internal/textrule"
 )
 
 // IngressConfig makes this replica a control server, which agents call directly.
@@ -69,8 +68,10 @@ func (c IngressConfig) validate(problems *config.Problems) {
 		c.validateUnnamed(problems)
 		return
 	}
-	if utf8.RuneCountInString(c.Name) > 128 || strings.ContainsFunc(c.Name, unicode.IsControl) {
-		problems.Add("ingress.name", "must have 1 to 128 characters, none of them a control character")
+	if err := textrule.Name(c.Name); err != nil {
+		problems.Add("ingress.name", "%v: the registry would refuse it", err)
+	} else if utf8.RuneCountInString(c.Name) > 128 {
+		problems.Add("ingress.name", "must have 1 to 128 characters")
 	}
 	c.GRPC.validate(problems, "ingress.grpc", c.EnrolmentKeyFile != "")
 	if !isHostPort(c.AdvertisedGRPC) && (c.AdvertisedGRPC != "" || c.GRPC.remote()) {

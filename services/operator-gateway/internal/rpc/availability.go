@@ -57,12 +57,34 @@ func (s *Availability) GetOverview(ctx context.Context, _ *operatorv1.GetAvailab
 	if err != nil {
 		return nil, availabilityService.read(err, "")
 	}
-	overview := found.GetOverview()
-	if overview != nil && s.Registry.Agents != nil {
-		_, banners := s.Registry.astray(ctx)
-		overview.Banners = append(overview.Banners, banners...)
+	newBanners(s.Registry).add(ctx, found.GetOverview())
+	return found.GetOverview(), nil
+}
+
+// bannersAge is how long a watch shows what the registry said for its overview.
+const bannersAge = 5 * time.Second
+
+// banners are what the registry says for people in an overview; a watch asks for them not more often than they may be old.
+type banners struct {
+	registry Registry
+	said     []string
+	readAt   time.Time
+}
+
+func newBanners(registry Registry) *banners { return &banners{registry: registry} }
+
+// add puts them on an overview, if there is one. What was said last stays while the registry does not answer.
+func (b *banners) add(ctx context.Context, overview *availabilityv1.Overview) {
+	if overview == nil || b.registry.Agents == nil {
+		return
 	}
-	return overview, nil
+	if b.readAt.IsZero() || time.Since(b.readAt) >= bannersAge {
+		if agents, said := b.registry.astray(ctx); agents >= 0 {
+			b.said = said
+		}
+		b.readAt = time.Now()
+	}
+	overview.Banners = append(overview.Banners, b.said...)
 }
 
 // ListAvailability lists servers with their verdicts.
@@ -97,6 +119,7 @@ func (s *Availability) WatchAvailability(_ *operatorv1.WatchAvailabilityRequest,
 	if err != nil {
 		return s.ended(stream.Context(), err)
 	}
+	banners := newBanners(s.Registry)
 	for first := true; ; first = false {
 		event, err := events.Recv()
 		if first && !begun.Stop() {
@@ -105,6 +128,7 @@ func (s *Availability) WatchAvailability(_ *operatorv1.WatchAvailabilityRequest,
 		if err != nil {
 			return s.ended(stream.Context(), err)
 		}
+		banners.add(ctx, event.GetOverview())
 		if err := stream.Send(event); err != nil {
 			return err
 		}

@@ -3,12 +3,14 @@ package rpc
 import (
 	"bytes"
 	"context"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
 
+	availabilityv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/availability/v1"
 	operatorv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/operator/v1"
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 )
@@ -64,6 +66,59 @@ func TestTheBannerSaysWhatToDoWithThoseThatCannotBeRelinked(t *testing.T) {
 		_, banners := Registry{Agents: relinking{agents: test.agents, relinkable: test.relinkable}}.astray(t.Context())
 		if len(banners) != 1 || !strings.Contains(banners[0], test.says) || (test.saysNot != "?" && strings.Contains(banners[0], test.saysNot)) {
 			t.Errorf("%d, %d: %q", test.agents, test.relinkable, banners)
+		}
+	}
+}
+
+// watched is an availability service whose watch tells two overviews, and one server between them.
+type watched struct {
+	availabilityv1.AvailabilityClient
+	grpc.ServerStreamingClient[availabilityv1.WatchAvailabilityResponse]
+	events *[]*availabilityv1.WatchAvailabilityResponse
+}
+
+func (w watched) WatchAvailability(context.Context, *availabilityv1.WatchAvailabilityRequest, ...grpc.CallOption) (grpc.ServerStreamingClient[availabilityv1.WatchAvailabilityResponse], error) {
+	return w, nil
+}
+
+func (w watched) Recv() (*availabilityv1.WatchAvailabilityResponse, error) {
+	if len(*w.events) == 0 {
+		return nil, io.EOF
+	}
+	event := (*w.events)[0]
+	*w.events = (*w.events)[1:]
+	return event, nil
+}
+
+type watcher struct {
+	grpc.ServerStreamingServer[availabilityv1.WatchAvailabilityResponse]
+	ctx  context.Context
+	sent []*availabilityv1.WatchAvailabilityResponse
+}
+
+func (w *watcher) Context() context.Context { return w.ctx }
+
+func (w *watcher) Send(event *availabilityv1.WatchAvailabilityResponse) error {
+	w.sent = append(w.sent, event)
+	return nil
+}
+
+// A watch tells the same overview as asking for it does.
+func TestAWatchTellsOfAgentsThatAreAstray(t *testing.T) {
+	overview := func() *availabilityv1.WatchAvailabilityResponse {
+		return &availabilityv1.WatchAvailabilityResponse{Event: &availabilityv1.WatchAvailabilityResponse_Overview{Overview: &availabilityv1.Overview{Banners: []string{"its own"}}}}
+	}
+	server := &availabilityv1.WatchAvailabilityResponse{Event: &availabilityv1.WatchAvailabilityResponse_Server{Server: &availabilityv1.ServerAvailability{}}}
+	events := []*availabilityv1.WatchAvailabilityResponse{overview(), server, overview()}
+	s := &Availability{Service: watched{events: &events}, Registry: Registry{Agents: relinking{agents: 2, relinkable: 2}}}
+	to := &watcher{ctx: t.Context()}
+	_ = s.WatchAvailability(nil, to) // ends with the service's watch
+	if len(to.sent) != 3 {
+		t.Fatal(to.sent)
+	}
+	for _, i := range []int{0, 2} {
+		if banners := to.sent[i].GetOverview().GetBanners(); len(banners) != 2 || banners[0] != "its own" || !strings.Contains(banners[1], "2 agents are linked") {
+			t.Errorf("event %d: %q", i, banners)
 		}
 	}
 }

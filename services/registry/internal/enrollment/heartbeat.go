@@ -114,7 +114,8 @@ func (h *Heartbeat) cleanTexts(name string) {
 	}
 }
 
-// Binding is one IIS binding as it is stored.
+// Binding is one IIS binding as it is stored: with a replacement for each character that is not shown. Who set up the site chose its texts, so
+// that they are no reason to refuse the agent.
 type Binding struct {
 	Site        string `json:"site"`
 	State       string `json:"state,omitempty"`
@@ -151,8 +152,8 @@ func (h *Heartbeat) takeBindings(reported *agentv1.IisBindings) *InvalidError {
 			}
 		}
 		bindings = append(bindings, Binding{
-			Site: b.GetSiteName(), State: b.GetSiteState(), Protocol: b.GetProtocol(),
-			Information: b.GetBindingInformation(), SSLFlags: b.GetSslFlags(), Thumbprint: b.GetCertificateThumbprint(),
+			Site: textrule.Shown(b.GetSiteName()), State: textrule.Shown(b.GetSiteState()), Protocol: textrule.Shown(b.GetProtocol()),
+			Information: textrule.Shown(b.GetBindingInformation()), SSLFlags: b.GetSslFlags(), Thumbprint: textrule.Shown(b.GetCertificateThumbprint()),
 		})
 	}
 	encoded, err := json.Marshal(bindings)

@@ -166,3 +166,23 @@ func FuzzCheckHeartbeat(f *testing.F) {
 		}
 	})
 }
+
+// Bindings' texts are shown in lists and logs as capabilities are: with no character that is not seen, or turns the text around.
+func TestI17_BindingsAreStoredAsTheyMayBeShown(t *testing.T) {
+	bad := "a\u202eb\nc"
+	message := &agentv1.Heartbeat{Name: "a", IisBindings: bindingsOf(2, func(b *agentv1.IisBinding) {
+		b.SiteName, b.SiteState, b.Protocol, b.BindingInformation, b.CertificateThumbprint = bad, bad, bad, bad, bad
+	})}
+	heartbeat, invalid := CheckHeartbeat(message, Bus, timestamppb.New(at(0)))
+	if invalid != nil || heartbeat.OnlyKnown != nil {
+		t.Fatal(invalid, heartbeat.OnlyKnown)
+	}
+	var stored []Binding
+	if err := json.Unmarshal(heartbeat.Bindings, &stored); err != nil || len(stored) != 2 {
+		t.Fatal(stored, err)
+	}
+	shown := "a\ufffdb\ufffdc"
+	if want := (Binding{Site: shown, State: shown, Protocol: shown, Information: shown, Thumbprint: shown}); stored[1] != want {
+		t.Errorf("%+q", stored[1])
+	}
+}
