@@ -184,15 +184,9 @@ type ListConfigAgentsResponse struct {
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// How many there are on all pages together, as the list is now.
 	Total int32 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
-<<<<<<< HEAD
-	// On the first page: agents whose server's row of TblServer is gone or has another name, in any state and whatever the filter. Set by the
-	// registry; -1 when it could not be counted.
-	AstrayAgents int32 `protobuf:"varint,4,opt,name=astray_agents,json=astrayAgents,proto3" json:"astray_agents,omitempty"`
-=======
 	// On the first page: agents whose server's row of TblServer is gone or has another name, whatever the filter; of rejected agents only
 	// those for whose name there is a row. Set by the registry; -1 when it could not be counted.
-	AstrayAgents int64 `protobuf:"varint,4,opt,name=astray_agents,json=astrayAgents,proto3" json:"astray_agents,omitempty"`
->>>>>>> 3b1e667 (What is astray is what an operator can mend, and relinking says whom it changed)
+	AstrayAgents int32 `protobuf:"varint,4,opt,name=astray_agents,json=astrayAgents,proto3" json:"astray_agents,omitempty"`
 	// For people, on the first page: what is unusual about all agents; empty when nothing is.
 	Banners       []string `protobuf:"bytes,5,rep,name=banners,proto3" json:"banners,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2162,15 +2156,9 @@ var File_commandcenter_operator_v1_config_proto protoreflect.FileDescriptor
 
 const file_commandcenter_operator_v1_config_proto_rawDesc = "" +
 	"\n" +
-<<<<<<< HEAD
-	"&commandcenter/operator/v1/config.proto\x12\x19commandcenter.operator.v1\x1a\x1bbuf/validate/validate.proto\x1a0commandcenter/availability/v1/availability.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe4\x04\n" +
+	"&commandcenter/operator/v1/config.proto\x12\x19commandcenter.operator.v1\x1a\x1bbuf/validate/validate.proto\x1a0commandcenter/availability/v1/availability.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8c\x05\n" +
 	"\x17ListConfigAgentsRequest\x12U\n" +
 	"\x06states\x18\x01 \x03(\x0e2,.commandcenter.registry.v1.RegistrationStateB\x0f\xbaH\f\x92\x01\t\"\a\x82\x01\x04\x10\x01 \x00R\x06states\x12G\n" +
-=======
-	"&commandcenter/operator/v1/config.proto\x12\x19commandcenter.operator.v1\x1a\x1bbuf/validate/validate.proto\x1a0commandcenter/availability/v1/availability.proto\x1a%commandcenter/registry/v1/agent.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfb\x04\n" +
-	"\x17ListConfigAgentsRequest\x12D\n" +
-	"\x06states\x18\x01 \x03(\x0e2,.commandcenter.registry.v1.RegistrationStateR\x06states\x12G\n" +
->>>>>>> 3b1e667 (What is astray is what an operator can mend, and relinking says whom it changed)
 	"\ttransport\x18\x02 \x01(\x0e2$.commandcenter.registry.v1.TransportH\x00R\ttransport\x88\x01\x01\x12:\n" +
 	"\tfreshness\x18\x03 \x01(\tB\x1c\xbaH\x19r\x17R\x00R\x05freshR\x05staleR\x05neverR\tfreshness\x12\x1b\n" +
 	"\x06linked\x18\x04 \x01(\bH\x01R\x06linked\x88\x01\x01\x12\x1e\n" +
