@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -191,6 +192,7 @@ type answer struct {
 type message struct {
 	id, session, contentType string
 	body                     []byte
+	ttl                      time.Duration // 0: commandTTL
 }
 
 // send opens a session for the answer and sends the command. Each has a session of its own, so that every answer is known to be of it.
@@ -205,7 +207,7 @@ func (b *bus) send(ctx context.Context, m message) (*sent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening a session for the answer: %w", err)
 	}
-	topic, ttl := repliesTopic, commandTTL
+	topic, ttl := repliesTopic, cmp.Or(m.ttl, commandTTL)
 	out := &azservicebus.Message{
 		Body: m.body, MessageID: &m.id, To: &m.session, SessionID: &m.session, ReplyTo: &topic, ReplyToSessionID: &replySession, TimeToLive: &ttl,
 	}

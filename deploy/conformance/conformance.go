@@ -3,7 +3,7 @@
 // It is at the other end of both transports: it hears the agent's heartbeats, sends it commands as the operator gateway does, and judges
 // the answers. The rules and their numbers are those of agent/README.md. A rule whose conditions it can't bring about is reported as not
 // tried, with what it would take. Order decides, and what the agent says; no time does, except that an answer which does not come at all
-// is missing after Patience.
+// is missing after Patience, and that the rules about late starts hold a command up for a few seconds.
 package conformance
 
 import (
@@ -39,7 +39,7 @@ type Options struct {
 	SlowWrite string
 	// OwnService is the name of the service that the agent itself runs as. Empty: a restart of it is not tried.
 	OwnService string
-	// Process is the agent's process; nil: rules about restarts and stopping are not tried.
+	// Process is the agent's process; nil: rules about restarts and stopping are not tried. One that is a Freezer is made to stand still too.
 	Process Process
 	// BaseURL is where the agent serves HTTP, and Token its bearer token; empty: HTTP is not tried, and none.
 	BaseURL, Token string
@@ -123,6 +123,7 @@ type run struct {
 	write     operation
 	writeID   string // of a write that was carried out, with its answer
 	writeDone answer
+	holds     [][2]time.Time // from when to when a rule held up the bus or the agent, and with it heartbeats
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -189,7 +190,7 @@ const answersRule = "2.1"
 func rules() []rule {
 	var all []rule
 	for _, some := range [][]rule{
-		heartbeatRules(), sessionRules(), checkRules(), encodingRules(), writeRules(), repeatRules(), settleRules(), httpRules(), stopRules(), laterHeartbeatRules(),
+		heartbeatRules(), sessionRules(), checkRules(), encodingRules(), writeRules(), repeatRules(), settleRules(), lateRules(), httpRules(), stopRules(), laterHeartbeatRules(),
 	} {
 		all = append(all, some...)
 	}

@@ -35,6 +35,9 @@ type puppet struct {
 	work     sync.WaitGroup
 	stop     context.CancelFunc
 	ended    chan error
+
+	standing sync.RWMutex // held while it stands still
+	returned int64        // the message that was given back last
 }
 
 // entry is what the journal has of one command.
@@ -103,6 +106,18 @@ func (p *puppet) Restart(ctx context.Context) error {
 	return p.Start(ctx)
 }
 
+// Freeze implements Freezer.
+func (p *puppet) Freeze(context.Context) error { p.standing.Lock(); return nil }
+
+// Thaw implements Freezer.
+func (p *puppet) Thaw() error { p.standing.Unlock(); return nil }
+
+// moves waits while the puppet stands still.
+func (p *puppet) moves() {
+	p.standing.RLock()
+	defer p.standing.RUnlock()
+}
+
 const puppetInterval = 2 * time.Second
 
 func (p *puppet) heartbeats(ctx context.Context, client *azservicebus.Client) {
@@ -167,6 +182,7 @@ func (p *puppet) commands(ctx context.Context, client *azservicebus.Client) {
 
 // take receives until the session is lost.
 func (p *puppet) take(ctx context.Context, client *azservicebus.Client, from *azservicebus.SessionReceiver) error {
+	askedAt := time.Now()
 	for {
 		receiving, cancel := context.WithTimeout(ctx, 10*time.Second)
 		messages, err := from.ReceiveMessages(receiving, 1, nil)
@@ -177,10 +193,12 @@ func (p *puppet) take(ctx context.Context, client *azservicebus.Client, from *az
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 			return err
 		}
+		p.moves()
 		for _, m := range messages {
-			if err := p.handle(ctx, client, from, m); err != nil {
+			if err := p.handle(ctx, client, from, m, askedAt); err != nil {
 				return err
 			}
+			askedAt = time.Now()
 		}
 		if err := from.RenewSessionLock(ctx, nil); err != nil {
 			return err
@@ -188,10 +206,20 @@ func (p *puppet) take(ctx context.Context, client *azservicebus.Client, from *az
 	}
 }
 
-func (p *puppet) handle(ctx context.Context, client *azservicebus.Client, from *azservicebus.SessionReceiver, m *azservicebus.ReceivedMessage) error {
-	receivedAt := time.Now()
+func (p *puppet) handle(ctx context.Context, client *azservicebus.Client, from *azservicebus.SessionReceiver, m *azservicebus.ReceivedMessage, receivedAt time.Time) error {
 	settling, cancel := context.WithTimeout(ctx, 20*time.Second) // longer than the check watches a settlement that is not answered
 	defer cancel()
+	promptly, again := 500*time.Millisecond, p.returned == *m.SequenceNumber
+	switch {
+	case p.does("counts from when a message came"), p.does("counts from when it goes on"):
+		receivedAt = time.Now()
+	case p.does("gives back what came late only"):
+		promptly = busPatience
+	}
+	if p.returned = 0; time.Since(receivedAt) >= promptly && !again {
+		p.returned = *m.SequenceNumber
+		return from.AbandonMessage(settling, m, nil)
+	}
 	cmd, kind, err := p.read(m)
 	if err != nil {
 		if p.does("completes what it can't read") {
@@ -199,16 +227,23 @@ func (p *puppet) handle(ctx context.Context, client *azservicebus.Client, from *
 		}
 		return from.DeadLetterMessage(settling, m, nil)
 	}
-	answer := func() *agentv1.CommandResult { return p.answer(cmd, receivedAt) }
+	answer := func() *agentv1.CommandResult { return p.answer(cmd, receivedAt, busPatience) }
 	if p.does("runs before it settles") {
 		result := answer()
 		answer = func() *agentv1.CommandResult { return result }
 		p.work.Go(func() { p.reply(client, m, kind, answer) })
 		return from.CompleteMessage(settling, m, nil)
 	}
+	if !p.does("renews no lock before it settles") {
+		renewing, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		if err := from.RenewSessionLock(renewing, nil); err != nil {
+			return err
+		}
+	}
 	if err := from.CompleteMessage(settling, m, nil); err != nil {
 		if p.does("runs what it could not settle") {
-			p.work.Go(func() { p.answer(cmd, time.Now()) })
+			p.work.Go(func() { p.answer(cmd, time.Now(), time.Hour) })
 		}
 		return err
 	}
@@ -295,8 +330,11 @@ func (p *puppet) check(cmd *agentv1.Command) *agentv1.CommandResult {
 	return nil
 }
 
-// answer takes a command from its check to its result.
-func (p *puppet) answer(cmd *agentv1.Command, receivedAt time.Time) *agentv1.CommandResult {
+// busPatience is how long after its arrival a command from the bus may be started.
+const busPatience = 3 * time.Second
+
+// answer takes a command from its check to its result. It is started within its budget, and within that time.
+func (p *puppet) answer(cmd *agentv1.Command, receivedAt time.Time, within time.Duration) *agentv1.CommandResult {
 	refusal := p.check(cmd)
 	if refusal != nil && !p.does("records what it refused") {
 		return refusal
@@ -315,7 +353,7 @@ func (p *puppet) answer(cmd *agentv1.Command, receivedAt time.Time) *agentv1.Com
 	}
 	result := refusal
 	if result == nil {
-		result = p.run(cmd, receivedAt)
+		result = p.run(cmd, receivedAt, min(within, cmd.GetBudget().AsDuration()))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -349,12 +387,12 @@ const (
 )
 
 // run does the work.
-func (p *puppet) run(cmd *agentv1.Command, receivedAt time.Time) *agentv1.CommandResult {
+func (p *puppet) run(cmd *agentv1.Command, receivedAt time.Time, within time.Duration) *agentv1.CommandResult {
 	write := cmd.GetRestartService() != nil
 	if (write && !p.does("runs writes at once")) || p.does("has reads wait") {
 		wait := 2*time.Second - time.Since(receivedAt)
 		if p.does("lets writes wait for ever") || p.does("has reads wait") {
-			wait = time.Hour
+			wait, within = time.Hour, time.Hour
 		}
 		select {
 		case p.writing <- struct{}{}:
@@ -362,6 +400,9 @@ func (p *puppet) run(cmd *agentv1.Command, receivedAt time.Time) *agentv1.Comman
 		case <-time.After(wait):
 			return puppetRefuses(cmd, busy)
 		}
+	}
+	if time.Since(receivedAt) >= within && !p.does("takes any command") {
+		return &agentv1.CommandResult{CommandId: cmd.GetCommandId(), Agent: testName, Outcome: agentv1.Outcome_OUTCOME_EXPIRED}
 	}
 	r := &agentv1.CommandResult{CommandId: cmd.GetCommandId(), Agent: testName, Outcome: agentv1.Outcome_OUTCOME_SUCCEEDED, StartedAt: timestamppb.Now()}
 	switch {
@@ -418,7 +459,12 @@ func (p *puppet) serve() string {
 		if !admitted(w, r) {
 			return
 		}
+		receivedAt := time.Now()
 		body, _ := io.ReadAll(r.Body)
+		p.moves()
+		if p.does("counts from when the body was read") {
+			receivedAt = time.Now()
+		}
 		cmd := &agentv1.Command{}
 		switch err := decode(r.Header.Get("Content-Type"), body, cmd); {
 		case err == nil:
@@ -434,7 +480,7 @@ func (p *puppet) serve() string {
 		if p.does("has a journal for each transport") {
 			from = other
 		}
-		result, status := from.answer(cmd, time.Now()), http.StatusOK
+		result, status := from.answer(cmd, receivedAt, time.Hour), http.StatusOK
 		if p.does("refuses by status") && result.GetOutcome() == agentv1.Outcome_OUTCOME_REFUSED {
 			status = http.StatusForbidden
 		}

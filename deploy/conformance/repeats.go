@@ -18,7 +18,23 @@ func repeatRules() []rule {
 		{"6.4", "what was refused was not begun, so that its id may still run", refusedIsNotBegun},
 		{"6.5", "GetCommand is answered with the record of the id", tellsRecord},
 		{"6.6", "a repeat after a restart runs nothing", repeatsAfterRestart},
+		{journalRule, "a write that can't be recorded is refused as JOURNAL_UNAVAILABLE", needsFullDisk},
+		{hostStateRule, "what the machine's state does not allow is refused as HOST_STATE", needsHostState},
 	}
+}
+
+// Rules that nothing at the other end of the bus can bring about. They are in the report so that it is seen that they are not tried.
+const (
+	journalRule   = "6.7"
+	hostStateRule = "6.8"
+)
+
+func needsFullDisk(context.Context, *run) verdict {
+	return notTried("it needs the agent's disk to be full or its journal to be unwritable, which is not brought about from outside; test it in the agent")
+}
+
+func needsHostState(context.Context, *run) verdict {
+	return notTried("it needs a disabled service or a stopped pool, and nothing here knows whether the machine has one; test it in the agent")
 }
 
 const needsWrite = "the agent names no write that could change nothing; -write names one that may be carried out"

@@ -146,5 +146,5 @@ func TestTheSDKsAgentKeepsTheContract(t *testing.T) {
 		Name: testName, ConnectionString: emulator.ConnectionString(), Emulator: emulator, Interval: interval,
 		SlowWrite: `{"restartService":{"service":"W3SVC"}}`, OwnService: "TheAgent", Process: process,
 		BaseURL: "http://" + process.cfg.HTTP.Listen, Token: "not-a-real-token",
-	}).all()
+	}).all("4.9", journalRule, hostStateRule) // its process is this one; TestI24_TheSDKsAgentStartsNothingLate has another
 }

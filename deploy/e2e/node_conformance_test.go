@@ -3,6 +3,7 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,9 @@ import (
 	"github.com/commandcenter/fleet/deploy/entities"
 	servicebusemulator "github.com/commandcenter/fleet/servicebus-emulator"
 )
+
+// untried are what the example leaves out, as its README says, and what can't be brought about from outside.
+var untried = map[string]bool{"7.4": true, "8.1": true, "6.7": true, "6.8": true, "4.9": runtime.GOOS != "linux" && runtime.GOOS != "darwin"}
 
 // TestTheNodeAgentKeepsTheContract drives every rule that an agent on the bus alone can be asked against the example in Node.
 func TestTheNodeAgentKeepsTheContract(t *testing.T) {
@@ -49,7 +53,7 @@ func TestTheNodeAgentKeepsTheContract(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, result := range report {
-		left := strings.HasPrefix(result.Rule, "H.") || result.Rule == "7.4" || result.Rule == "8.1" // as its README says
+		left := strings.HasPrefix(result.Rule, "H.") || untried[result.Rule]
 		if result.Status == conformance.Failed || (result.Status == conformance.NotTried && !left) {
 			t.Errorf("%s %s: %s: %s", result.Status, result.Rule, result.Title, result.Seen)
 		}

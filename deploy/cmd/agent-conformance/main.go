@@ -54,7 +54,7 @@ func parse(args []string) (s settings, err error) {
 	flags.StringVar(&s.connectionFile, "connection-string-file", "", "`file` with the connection string of a namespace that no heartbeat service listens to; "+
 		"empty: an emulator is started")
 	flags.StringVar(&s.listen, "listen", "127.0.0.1:0", "`address` of the emulator, on loopback")
-	flags.StringVar(&s.program, "run", "", "program and arguments that start the agent; it gets SERVICEBUS_CONNECTION_STRING and AGENT_NAME; "+
+	flags.StringVar(&s.program, "run", "", "program and arguments that start the agent; it gets SERVICEBUS_CONNECTION_STRING and AGENT_NAME, and must not be a shell around it; "+
 		"empty: you start it")
 	flags.StringVar(&s.dir, "dir", "", "`folder` that the agent runs in; default this one")
 	flags.StringVar(&s.agentLog, "agent-log", "", "`file` for what the agent writes; empty: it is dropped")
