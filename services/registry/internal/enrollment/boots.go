@@ -30,6 +30,10 @@ const (
 	// turnInterval is within which one turn must follow another: machines keep alternating, whereas a late message here and
 	// there, at upgrades weeks apart, is none.
 	turnInterval = 10 * time.Minute
+	// ownBeats is within how many of a boot's own intervals its turns must follow each other, where that is longer than turnInterval, up to
+	// longestTurnInterval: agents may be told to send a heartbeat an hour.
+	ownBeats            = 3
+	longestTurnInterval = ownBeats * time.Hour
 )
 
 // Boot is another boot that was heard under an agent's name than the newest, with what was heard of it last.
@@ -77,7 +81,8 @@ func (c *Contact) hearEarlier(from speaker, path Path, order Order, now time.Tim
 	}
 	newest := c.Newest.ObservedAt
 	if order.ObservedAt.After(newest) && order.ObservedAt.After(since) && newest.After(boot.ObservedAt) {
-		boot.turn(order.ObservedAt)
+		within := ownBeats * order.ObservedAt.Sub(boot.ObservedAt)
+		boot.turn(order.ObservedAt, min(max(within, turnInterval), longestTurnInterval))
 	}
 	boot.Sequence, boot.ObservedAt = order.Sequence, later(boot.ObservedAt, order.ObservedAt)
 	c.EarlierBoots = slices.Clone(c.EarlierBoots)
@@ -87,9 +92,9 @@ func (c *Contact) hearEarlier(from speaker, path Path, order Order, now time.Tim
 	return from.bootID != ""
 }
 
-// turn counts a turn, of those that follow each other closely.
-func (b *Boot) turn(at time.Time) {
-	if at.Sub(b.TurnedAt) > turnInterval {
+// turn counts a turn, of those that follow each other within so long.
+func (b *Boot) turn(at time.Time, within time.Duration) {
+	if at.Sub(b.TurnedAt) > within {
 		b.Turns = 0
 	}
 	b.Turns++
@@ -166,7 +171,7 @@ func (c *Contact) hearTwin(heartbeat Heartbeat, order Order, now time.Time, chan
 	if at >= 0 {
 		boots = slices.Delete(boots, at, at+1)
 	}
-	twin.turn(order.ObservedAt)
+	twin.turn(order.ObservedAt, turnInterval)
 	twin.Sequence, twin.Behind, twin.ObservedAt = order.Sequence, newest.Sequence, order.ObservedAt
 	c.EarlierBoots = bounded(append(boots, twin), order.ObservedAt)
 	changes.Liveness = true

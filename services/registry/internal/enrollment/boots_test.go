@@ -232,3 +232,20 @@ func TestWhatIsRememberedOfBootsIsBounded(t *testing.T) {
 		}
 	})
 }
+
+// Agents may be told to send a heartbeat an hour: two machines of one name are found then too.
+func TestI13_TwoMachinesAreFoundAtTheLongestInterval(t *testing.T) {
+	for _, every := range []time.Duration{11 * time.Minute, time.Hour} {
+		var contact Contact
+		for round := range 4 {
+			for i, m := range []machine{{"a", "image", 1}, {"b", "image", 1}} {
+				h := m.beat(round, at(0).Add(time.Duration(round)*every+time.Duration(i)*every/2))
+				contact, _, _ = contact.Observe(stored(h), h.Order.ObservedAt)
+				contact = reread(contact)
+			}
+		}
+		if contact.ConflictAt.IsZero() {
+			t.Errorf("a heartbeat every %s: %+v", every, contact.EarlierBoots)
+		}
+	}
+}

@@ -142,7 +142,7 @@ func TestI18_ARejectedAgentWithoutARowOfItsNameIsNotAstray(t *testing.T) {
 	}
 	astray(t, s, 1, 0)
 	listed("SP-2")
-	run(t, raw, fmt.Sprintf(insert, "sp-1")) // the row was made again: the agent's link would mislead whoever accepts it
+	run(t, raw, fmt.Sprintf(insert, "sp-1")) // the row was made again: the agent's link would mislead an operator who accepts it
 	astray(t, s, 2, 1)
 	listed("SP-1", "SP-2")
 }
