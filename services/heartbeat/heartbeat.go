@@ -231,18 +231,21 @@ func checkBus(ctx context.Context, bus *servicebus.Client, cfg Config) error {
 	return nil
 }
 
+// closeLimit is how long a stop waits for the receiver to close, and a third of it for the connection. What hangs is left behind.
+const closeLimit = 3 * time.Second
+
 func closeConsumer(consumer *servicebus.Consumer, logger *slog.Logger) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
 	defer cancel()
-	if err := consumer.Close(ctx); err != nil {
+	if err := lifecycle.Leave(ctx, func() error { return consumer.Close(ctx) }); err != nil {
 		logger.Debug("the receiver did not close cleanly", "error", err)
 	}
 }
 
 func closeBus(bus *servicebus.Client, logger *slog.Logger) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), closeLimit/3)
 	defer cancel()
-	if err := bus.Close(ctx); err != nil {
+	if err := lifecycle.Leave(ctx, func() error { return bus.Close(ctx) }); err != nil {
 		logger.Debug("the bus connection did not close cleanly", "error", err)
 	}
 }

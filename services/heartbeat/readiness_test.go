@@ -129,6 +129,8 @@ func TestWhatNeverAnswersHoldsUpNothing(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 	eventually(t, "the agents' listener is ready", func() bool { status, _ := r.readyz(); return status == http.StatusOK })
 	began := time.Now()
-	r.end(t) // within patience
-	t.Logf("stopped within %s", time.Since(began).Round(time.Millisecond))
+	r.end(t)
+	if took := time.Since(began); took > 15*time.Second { // 10 s, and the margin of a busy machine
+		t.Errorf("stopped after %s", took)
+	}
 }

@@ -13,6 +13,7 @@ import (
 
 	registryv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/registry/v1"
 	"github.com/commandcenter/fleet/services/heartbeat/internal/skew"
+	"github.com/commandcenter/fleet/services/internal/lifecycle"
 	"github.com/commandcenter/fleet/services/internal/servicebus"
 )
 
@@ -197,9 +198,16 @@ func (p *Prover) Run(ctx context.Context) error {
 			return nil
 		case <-timer.C:
 		}
-		p.send(ctx)
-		interval := p.Evidence.interval()
-		if p.Report(ctx) != nil {
+		var interval time.Duration
+		err := lifecycle.Leave(ctx, func() error { // a bus that hangs holds up no stop
+			p.send(ctx)
+			interval = p.Evidence.interval()
+			return p.Report(ctx)
+		})
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
 			interval = seekingInterval
 		}
 		timer.Reset(interval)
