@@ -215,9 +215,11 @@ func newIngest(cfg Config, bus *servicebus.Client, consumer *servicebus.Consumer
 // checkBus opens the links once, beside all else, and then waits for the context. A missing right or entity is an error that names it,
 // and ends the service; a bus that cannot be reached is waited for.
 func checkBus(ctx context.Context, bus *servicebus.Client, cfg Config) error {
-	bounded, cancel := context.WithTimeout(ctx, 15*time.Second)
-	defer cancel()
 	err := lifecycle.Leave(ctx, func() error {
+		// A stop leaves the check behind and does not cancel it: a session that the SDK cancels while it begins can end the connection, and
+		// with it the link whose messages are being settled.
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+		defer cancel()
 		return errors.Join(bus.CheckListen(bounded, cfg.Bus.Topics.State, cfg.Bus.Subscriptions.State), bus.CheckSend(bounded, cfg.Bus.Topics.State))
 	})
 	var access *servicebus.AccessError

@@ -69,9 +69,11 @@ func dialBus(cfg Config) (*busClients, error) {
 // check opens the links once, beside all else, and then waits for the context. A missing right or entity ends the gateway and is named; a
 // bus that cannot be reached is waited for.
 func (b *busClients) check(ctx context.Context, cfg Config) error {
-	bounded, cancel := context.WithTimeout(ctx, 15*time.Second)
-	defer cancel()
 	err := lifecycle.Leave(ctx, func() error {
+		// A stop leaves the check behind and does not cancel it: a session that the SDK cancels while it begins can end the connection, and
+		// with it what others send on it.
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+		defer cancel()
 		return errors.Join(b.commands.CheckSend(bounded, cfg.Bus.Topics.Commands), b.replies.CheckSend(bounded, cfg.Bus.Topics.Replies),
 			b.replies.CheckSession(bounded, cfg.Bus.Topics.Replies, cfg.Bus.Subscriptions.Replies))
 	})
