@@ -211,7 +211,7 @@ func TestFrom(t *testing.T) {
 	}
 }
 
-// Whoever is told over REST to come again is told so over gRPC.
+// Where REST answers with Retry-After, gRPC answers with RetryInfo.
 func TestRetryInfoIsThereWhereverRetryAfterIs(t *testing.T) {
 	for _, reason := range Reasons() {
 		var delay time.Duration

@@ -171,7 +171,7 @@ func TestHandlersAnswersGoThrough(t *testing.T) {
 	}
 }
 
-// A caller who never ends its handshake keeps nobody else from being served, and the server from stopping.
+// A caller who never ends its handshake delays neither other callers nor the stop of the server.
 func TestAHandshakeThatStandsStillHoldsNothing(t *testing.T) {
 	secure, pool := certificate(t)
 	addr := serve(t, secure).String()

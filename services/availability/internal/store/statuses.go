@@ -81,7 +81,7 @@ func (f Filter) args() []any {
 	}
 }
 
-// Statuses reads a page of servers by key, those after a key, and tells whether there are more. Those not judged yet are there too.
+// Statuses reads a page of servers by key, those after a key, and reports whether more follow. Those not judged yet are there too.
 func (s *Store) Statuses(ctx context.Context, filter Filter, limit int, afterKey int64) (servers []Server, more bool, err error) {
 	if filter.Query != "" {
 		s.names.Look(ctx)

@@ -167,7 +167,7 @@ func (r *run) execute(ctx context.Context) (Result, error) {
 	return Result{}, r.fault(reason, "agent %q could not be reached while the decision to send was fresh, %d times over; nothing was sent", r.target.Name, decisions)
 }
 
-// tellOfReceiver tells whether the agent answered over the bus, where that is news.
+// tellOfReceiver reports whether the agent answered over the bus, where that is news.
 func (r *run) tellOfReceiver(err error, sentAge time.Duration) {
 	if r.decision.Transport != routing.ServiceBus {
 		return
