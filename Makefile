@@ -8,7 +8,7 @@ MODULES  := proto servicebus-emulator services/internal services/registry servic
 PACKAGES := $(addsuffix /...,$(addprefix ./,$(MODULES)))
 BIN      := $(CURDIR)/.bin
 
-.PHONY: help run fresh demo test invariants lint generate zones bench chaos chaos-proof check build build-each vet race generated tidy
+.PHONY: help run fresh demo test invariants lint generate zones bench conformance chaos chaos-proof check build build-each vet race generated tidy
 
 # Says that a build takes minutes, if nearly nothing of it has been compiled here before.
 define say-first-build
@@ -52,6 +52,10 @@ zones: ## Take over the time-zone database of the Go release that runs this; say
 bench: ## Measure, print the table beside its targets and baselines, write out/bench.json; ARGS="-only sweeps"
 	@go build -o out/bin/ ./deploy/cmd/bench ./deploy/cmd/local ./servicebus-emulator/cmd/servicebus-emulator ./services/registry/cmd/registry ./services/heartbeat/cmd/heartbeat ./services/availability/cmd/availability ./services/operator-gateway/cmd/operator-gateway
 	@exec out/bin/bench $(ARGS)
+
+conformance: ## Run the Azure SDK's and go-amqp's own live tests, and probes in Node, against the emulator; ARGS="-only admin -run UpdateQueue"
+	@go build -o out/bin/ ./servicebus-emulator/conformance/cmd/conformance
+	@exec out/bin/conformance $(ARGS)
 
 COMMA := ,
 CHAOS_TAGS = chaos_clock$(if $(filter order settle late blind,$(BREAK)),$(COMMA)break_$(BREAK))
