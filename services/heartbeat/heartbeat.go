@@ -212,25 +212,11 @@ func newIngest(cfg Config, bus *servicebus.Client, consumer *servicebus.Consumer
 	return prover, loop, nil
 }
 
-// checkBus opens the links once, beside all else, and then waits for the context. A missing right or entity is an error that names it,
-// and ends the service; a bus that cannot be reached is waited for.
+// checkBus opens the links once, so that a missing right or entity ends the service and is named.
 func checkBus(ctx context.Context, bus *servicebus.Client, cfg Config) error {
-	err := lifecycle.Leave(ctx, func() error {
-		// A stop leaves the check behind and does not cancel it: a session that the SDK cancels while it begins can end the connection, and
-		// with it the link whose messages are being settled.
-		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
-		defer cancel()
-		return errors.Join(bus.CheckListen(bounded, cfg.Bus.Topics.State, cfg.Bus.Subscriptions.State), bus.CheckSend(bounded, cfg.Bus.Topics.State))
+	return servicebus.CheckAtStart(ctx, cfg.Logger, "it is tried again", func(ctx context.Context) error {
+		return errors.Join(bus.CheckListen(ctx, cfg.Bus.Topics.State, cfg.Bus.Subscriptions.State), bus.CheckSend(ctx, cfg.Bus.Topics.State))
 	})
-	var access *servicebus.AccessError
-	if errors.As(err, &access) && ctx.Err() == nil {
-		return err
-	}
-	if err != nil && ctx.Err() == nil {
-		cfg.Logger.Warn("the bus cannot be reached yet; it is tried again", "error", err)
-	}
-	<-ctx.Done()
-	return nil
 }
 
 // closeLimit is how long a stop waits for the receiver to close, and a third of it for the connection. What hangs is left behind.

@@ -9,7 +9,6 @@ import (
 
 	agentv1 "github.com/commandcenter/fleet/proto/gen/commandcenter/agent/v1"
 	"github.com/commandcenter/fleet/services/internal/fault"
-	"github.com/commandcenter/fleet/services/internal/lifecycle"
 	"github.com/commandcenter/fleet/services/internal/servicebus"
 	"github.com/commandcenter/fleet/services/operator-gateway/internal/aside"
 	"github.com/commandcenter/fleet/services/operator-gateway/internal/command"
@@ -66,26 +65,12 @@ func dialBus(cfg Config) (*busClients, error) {
 	return &busClients{commands, replies}, nil
 }
 
-// check opens the links once, beside all else, and then waits for the context. A missing right or entity ends the gateway and is named; a
-// bus that cannot be reached is waited for.
+// check opens the links once, so that a missing right or entity ends the gateway and is named.
 func (b *busClients) check(ctx context.Context, cfg Config) error {
-	err := lifecycle.Leave(ctx, func() error {
-		// A stop leaves the check behind and does not cancel it: a session that the SDK cancels while it begins can end the connection, and
-		// with it what others send on it.
-		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
-		defer cancel()
-		return errors.Join(b.commands.CheckSend(bounded, cfg.Bus.Topics.Commands), b.replies.CheckSend(bounded, cfg.Bus.Topics.Replies),
-			b.replies.CheckSession(bounded, cfg.Bus.Topics.Replies, cfg.Bus.Subscriptions.Replies))
+	return servicebus.CheckAtStart(ctx, cfg.Logger, "agents on HTTP are served meanwhile", func(ctx context.Context) error {
+		return errors.Join(b.commands.CheckSend(ctx, cfg.Bus.Topics.Commands), b.replies.CheckSend(ctx, cfg.Bus.Topics.Replies),
+			b.replies.CheckSession(ctx, cfg.Bus.Topics.Replies, cfg.Bus.Subscriptions.Replies))
 	})
-	var access *servicebus.AccessError
-	if errors.As(err, &access) && ctx.Err() == nil {
-		return err
-	}
-	if err != nil && ctx.Err() == nil {
-		cfg.Logger.Warn("the bus cannot be reached yet; agents on HTTP are served meanwhile", "error", err)
-	}
-	<-ctx.Done()
-	return nil
 }
 
 func (b *busClients) close() {

@@ -19,7 +19,14 @@ type DialOptions struct {
 
 // Client is one connection to a namespace; it is opened by first use and shared by all that send and receive on it.
 type Client struct {
-	sdk *azservicebus.Client
+	sdk  *azservicebus.Client
+	open context.Context // ends when Close is called
+	end  context.CancelFunc
+}
+
+func newClient(sdk *azservicebus.Client) *Client {
+	open, end := context.WithCancel(context.Background())
+	return &Client{sdk: sdk, open: open, end: end}
 }
 
 // Dial prepares a client.
@@ -36,7 +43,7 @@ func Dial(cfg Config, opts DialOptions) (*Client, error) {
 			return nil, fmt.Errorf("bus.namespace: no Entra ID credential: %w", err)
 		}
 		sdk, err := azservicebus.NewClient(cfg.Namespace, credential, options)
-		return &Client{sdk: sdk}, err
+		return newClient(sdk), err
 	}
 	text := cfg.ConnectionString
 	if cfg.ConnectionStringFile != "" {
@@ -49,11 +56,21 @@ func Dial(cfg Config, opts DialOptions) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bus: the connection string is not usable: %w", err)
 	}
-	return &Client{sdk: sdk}, nil
+	return newClient(sdk), nil
 }
 
 // SDK is the Azure client, for this package's senders and receivers.
 func (c *Client) SDK() *azservicebus.Client { return c.sdk }
 
-// Close closes the connection and everything on it.
-func (c *Client) Close(ctx context.Context) error { return c.sdk.Close(ctx) }
+// Close closes the connection and everything on it. It ends the checks that still run.
+func (c *Client) Close(ctx context.Context) error {
+	c.end()
+	return c.sdk.Close(ctx)
+}
+
+// untilClosed returns a context that ends with ctx, or when the client is closed.
+func (c *Client) untilClosed(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(c.open, cancel)
+	return ctx, func() { stop(); cancel() }
+}

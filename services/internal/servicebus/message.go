@@ -7,7 +7,6 @@ import (
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/go-amqp"
-	"github.com/google/uuid"
 )
 
 // Message is what is sent, and ReceivedMessage what is received, as the SDK has them.
@@ -59,44 +58,4 @@ func lockLost(err error) bool {
 func linkLost(err error) bool {
 	var known *azservicebus.Error
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || (errors.As(err, &known) && known.Code == azservicebus.CodeConnectionLost)
-}
-
-// CheckSend opens a sender's link, so that a missing right or topic is known before anything is sent.
-func (c *Client) CheckSend(ctx context.Context, topic string) error {
-	sender, err := c.sdk.NewSender(topic, nil)
-	if err != nil {
-		return err
-	}
-	defer closeSender(sender)
-	_, err = sender.NewMessageBatch(ctx, nil) // asks the link for its size limit, and so opens it
-	return Access(err, "Send", "topic "+topic)
-}
-
-// CheckListen opens a receiver's management link on a subscription.
-func (c *Client) CheckListen(ctx context.Context, topic, subscription string) error {
-	receiver, err := c.sdk.NewReceiverForSubscription(topic, subscription, nil)
-	if err != nil {
-		return err
-	}
-	defer closeReceiver(receiver)
-	_, err = receiver.PeekMessages(ctx, 1, nil)
-	return Access(err, "Listen", "subscription "+topic+"/"+subscription)
-}
-
-// CheckSession takes a session of its own of a subscription, for a moment.
-func (c *Client) CheckSession(ctx context.Context, topic, subscription string) error {
-	receiver, err := c.sdk.AcceptSessionForSubscription(ctx, topic, subscription, "check-"+uuid.NewString(), nil)
-	if err != nil {
-		return Access(err, "Listen", "subscription "+topic+"/"+subscription)
-	}
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
-	defer cancel()
-	_ = receiver.Close(closing)
-	return nil
-}
-
-func closeReceiver(receiver *azservicebus.Receiver) {
-	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
-	defer cancel()
-	_ = receiver.Close(ctx)
 }
