@@ -56,6 +56,9 @@ type written struct {
 	rule atom.Rule
 }
 
+// Unwrap is the filter itself.
+func (w written) Unwrap() filter.Filter { return w.Filter }
+
 func (a administered) PutTopic(name string, s atom.Settings) error {
 	return outcome(a.Broker.PutTopic(name, topicSettings(s)))
 }

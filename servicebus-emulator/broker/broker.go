@@ -80,6 +80,9 @@ func (b *Broker) addSubscription(d *Destination, s SubscriptionSettings) error {
 	if len(rules) == 0 {
 		rules = []Rule{everything}
 	}
+	for i := range rules {
+		rules[i].CreatedAt = q.createdAt
+	}
 	q.rules.Store(&rules)
 	if err := b.addQueue(q); err != nil {
 		return err

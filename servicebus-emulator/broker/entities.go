@@ -81,9 +81,10 @@ func (b *Broker) PutRule(topic, subscription, name string, r Rule) error {
 	if q == nil {
 		return fmt.Errorf("subscription %q of topic %q: %w", subscription, topic, ErrNoEntity)
 	}
-	r.Name = name
+	r.Name, r.CreatedAt = name, b.clock.Now()
 	q.changeRules(func(rules []Rule) []Rule {
 		if i := ruleIndex(rules, name); i >= 0 {
+			r.CreatedAt = rules[i].CreatedAt
 			rules[i] = r
 			return rules
 		}

@@ -41,9 +41,10 @@ type SubscriptionSettings = QueueSettings
 // Rule selects messages of a topic for a subscription. All rules without an action give one copy together; one with an action gives
 // a copy of its own, which the action changes.
 type Rule struct {
-	Name   string
-	Filter filter.Filter
-	Action *filter.Action // nil: none
+	Name      string
+	Filter    filter.Filter
+	Action    *filter.Action // nil: none
+	CreatedAt time.Time      // set by the broker
 }
 
 // DefaultRuleName is the name of the rule that a subscription created without rules has.

@@ -24,6 +24,9 @@ var operations = map[string]func(*broker.Queue, *Request, amqp.Map) Response{
 	"com.microsoft:get-session-state":          sessionState,
 	"com.microsoft:set-session-state":          setSessionState,
 	"com.microsoft:get-message-sessions":       messageSessions,
+	"com.microsoft:enumerate-rules":            enumerateRules,
+	"com.microsoft:add-rule":                   addRule,
+	"com.microsoft:remove-rule":                removeRule,
 }
 
 // sendOperations are those on a topic or queue that are about sending to it.

@@ -15,6 +15,7 @@ const (
 	statusUnauthorized   = 401
 	statusForbidden      = 403
 	statusNotFound       = 404
+	statusConflict       = 409
 	statusGone           = 410
 	statusInternal       = 500
 	statusNotImplemented = 501
@@ -92,6 +93,8 @@ func refusal(err *amqp.Error) Response {
 	switch err.Condition {
 	case "com.microsoft:message-lock-lost", "com.microsoft:session-lock-lost":
 		r.Status = statusGone
+	case "com.microsoft:entity-already-exists":
+		r.Status = statusConflict
 	case "com.microsoft:message-not-found", amqp.ErrNotFound:
 		r.Status = statusNotFound
 	case amqp.ErrResourceLimitExceeded:
