@@ -98,6 +98,7 @@ func (w *world) Environment(faultInjector string) []string {
 	return append(w.identity.Environment(),
 		"AZURE_RECORD_MODE=live",
 		"SSL_CERT_FILE="+w.roots,
+		"NODE_EXTRA_CA_CERTS="+w.roots,
 		"SERVICEBUS_ENDPOINT="+w.standard.door.host,
 		"SERVICEBUS_ENDPOINT_PREMIUM="+w.premium.door.host,
 		"SERVICEBUS_CONNECTION_STRING="+w.standard.ConnectionString(manage),

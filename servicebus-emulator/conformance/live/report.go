@@ -56,6 +56,8 @@ func summary(output string) string {
 			follow, differ = summaryLines, false
 		case strings.HasPrefix(text, "Test:"), strings.HasPrefix(text, "--- FAIL"), strings.HasPrefix(text, "Error Trace"):
 			follow, differ = 0, false
+		case strings.HasPrefix(text, "at "): // a frame of a stack
+			continue
 		case strings.HasPrefix(text, "Diff:"):
 			follow, differ = 0, true
 		}

@@ -32,6 +32,7 @@ func run() error {
 	flag.StringVar(&cfg.Only, "only", "", "regular expression that chooses suites")
 	flag.StringVar(&cfg.Run, "run", "", "regular expression that chooses tests")
 	flag.DurationVar(&cfg.Timeout, "timeout", 30*time.Minute, "longest time of a suite")
+	flag.BoolVar(&cfg.Serve, "serve", false, "run no tests: keep the emulators up and print the environment for tests by hand")
 	flag.Parse()
 	program, err := os.Executable()
 	if err != nil {
