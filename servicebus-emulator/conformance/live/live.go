@@ -109,7 +109,11 @@ func runSuite(ctx context.Context, cfg Config, w *world, s Suite, scratch string
 	if err != nil {
 		return 0, err
 	}
-	results, err := s.test(ctx, dir, cfg.Run, w.Environment(cfg.FaultInjector), cfg.Timeout)
+	environment := w.Environment(cfg.FaultInjector)
+	if s.Keys {
+		environment = append(environment, "CONFORMANCE_SIGN_IN=key")
+	}
+	results, err := s.test(ctx, dir, cfg.Run, environment, cfg.Timeout)
 	if err != nil {
 		return 0, err
 	}

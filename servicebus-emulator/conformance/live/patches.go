@@ -10,11 +10,11 @@ import (
 
 // Patch is one change of a file of somebody else's tests.
 type Patch struct {
-	Suite string // name of the suite
-	File  string // path within its module
-	Old   string // the text to find; empty: File is made, with the content New
-	New   string
-	Why   string
+	Module string
+	File   string // path within it
+	Old    string // the text to find; empty: File is made, with the content New
+	New    string
+	Why    string
 }
 
 //go:embed entities.go.txt
@@ -23,23 +23,28 @@ var entitiesHelper string
 // Patches are all changes that are made to the tests of others, before they run.
 var Patches = []Patch{
 	{
-		Suite: "go-amqp", File: "entities_conformance_test.go", New: entitiesHelper,
+		Module: goAMQP, File: "entities_conformance_test.go", New: entitiesHelper,
 		Why: "these tests expect a broker that makes a node when a link asks for it; Service Bus has an administrator make it",
 	},
 	{
-		Suite: "go-amqp", File: "integration_test.go", Old: "session.NewSender(", New: "newSender(session, ",
+		Module: goAMQP, File: "integration_test.go", Old: "session.NewSender(", New: "newSender(session, ",
 		Why: "makes the queue first, under a name that Service Bus allows",
 	},
 	{
-		Suite: "go-amqp", File: "integration_test.go", Old: "session.NewReceiver(", New: "newReceiver(session, ",
+		Module: goAMQP, File: "integration_test.go", Old: "session.NewReceiver(", New: "newReceiver(session, ",
 		Why: "makes the queue first, under a name that Service Bus allows",
+	},
+	{
+		Module: azservicebus, File: "internal/test/test_helpers.go",
+		Old: "if options.UseConnectionString {", New: "if options.UseConnectionString || os.Getenv(\"CONFORMANCE_SIGN_IN\") == \"key\" {",
+		Why: "the tests sign in with Entra ID unless one asks for a connection string; a second run has all ask for it",
 	},
 }
 
 // apply changes the files of an unpacked module. A patch that finds nothing is an error: the tests are then not those it was written for.
-func apply(suite, dir string) error {
+func apply(module, dir string) error {
 	for _, p := range Patches {
-		if p.Suite != suite {
+		if p.Module != module {
 			continue
 		}
 		path := filepath.Join(dir, filepath.FromSlash(p.File))

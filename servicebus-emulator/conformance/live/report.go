@@ -12,13 +12,16 @@ import (
 type count struct{ passed, failed, notApplicable int }
 
 // judge prints the results of a suite and answers what failed. A test that is skipped and not named in NotApplicable has failed, and so
-// has a suite with fewer tests than it had.
+// has one that is named though it passes, and a suite with fewer tests than it had.
 func judge(w io.Writer, s Suite, all []Result, complete bool) count {
 	var c count
 	var lines strings.Builder
 	for _, r := range all {
 		why, excepted := notApplicable(s.Name, r.Test)
 		switch {
+		case excepted && r.Outcome == Passed:
+			c.failed++
+			fmt.Fprintf(&lines, "  FAILED  %s passes, and need not be named as not applicable: %s\n", r.Test, why)
 		case excepted:
 			c.notApplicable++
 			fmt.Fprintf(&lines, "  not applicable  %s: %s\n", r.Test, why)
@@ -33,7 +36,7 @@ func judge(w io.Writer, s Suite, all []Result, complete bool) count {
 		c.failed += missing
 		fmt.Fprintf(&lines, "  MISSING  %d tests did not run\n", missing)
 	}
-	fmt.Fprintf(w, "%-14s %d tests: %d passed, %d failed, %d not applicable\n%s", s.Name, cmp.Or(s.Tests, len(all)), c.passed, c.failed, c.notApplicable, &lines)
+	fmt.Fprintf(w, "%-20s %d tests: %d passed, %d failed, %d not applicable\n%s", s.Name, cmp.Or(s.Tests, len(all)), c.passed, c.failed, c.notApplicable, &lines)
 	return c
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 )
@@ -23,11 +24,14 @@ func unpack(ctx context.Context, root, scratch string, s Suite) (dir string, err
 	if err := goJSON(ctx, root, &m, "mod", "download", "-json", m.Path+"@"+m.Version); err != nil {
 		return "", err
 	}
-	dir = filepath.Join(scratch, s.Name)
+	dir = filepath.Join(scratch, path.Base(s.Module))
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil // another suite is of the same module
+	}
 	if err := os.CopyFS(dir, os.DirFS(m.Dir)); err != nil {
 		return "", fmt.Errorf("unpack %s: %w", m.Path, err)
 	}
-	return dir, apply(s.Name, dir)
+	return dir, apply(s.Module, dir)
 }
 
 // goJSON runs a go command in a folder, outside the workspace, and reads what it prints.
