@@ -2,6 +2,7 @@ package sqldb
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -49,11 +50,24 @@ func (db *DB) versions(ctx context.Context, provider *goose.Provider, store data
 	if err := db.usable(true); err != nil {
 		return 0, target, err
 	}
+	if absent, err := db.absent(ctx, store.Tablename()); err != nil || absent {
+		return 0, target, err
+	}
 	current, err = store.GetLatestVersion(ctx, db.read)
 	if errors.Is(err, database.ErrVersionNotFound) || noSuchTable(err) {
 		return 0, target, nil
 	}
 	return current, target, err
+}
+
+// absent reports that SQL Server has no such table. It is asked, since the error of a read is not the same on all that speak its protocol.
+func (db *DB) absent(ctx context.Context, table string) (bool, error) {
+	if db.Dialect != SQLServer {
+		return false, nil
+	}
+	var id sql.NullInt64
+	err := db.read.QueryRowContext(ctx, "SELECT OBJECT_ID(@p1, N'U')", table).Scan(&id)
+	return !id.Valid, err
 }
 
 func noSuchTable(err error) bool {

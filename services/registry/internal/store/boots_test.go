@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/commandcenter/fleet/services/internal/sqldb/sqldbtest"
 	"github.com/commandcenter/fleet/services/registry/internal/enrollment"
 )
 
@@ -25,33 +26,37 @@ func clonesOf(t *testing.T, agent string, machines, rounds int) []enrollment.Hea
 
 // However the heartbeats of cloned machines are put into batches, and in whatever order a batch holds them, they are a conflict.
 func TestI13_ClonedMachinesAreAConflictThroughTheStore(t *testing.T) {
-	for _, machines := range []int{2, 15, 40, 200} {
-		beats := clonesOf(t, "SP-1", machines, 3)
-		backwards := slices.Clone(beats)
-		slices.Reverse(backwards)
-		for what, batches := range map[string][][]enrollment.Heartbeat{
-			"in one batch": {beats}, "in one batch, backwards": {backwards}, "in small batches": slices.Collect(slices.Chunk(beats, max(machines/3, 1))),
-		} {
-			s := open(t)
-			for _, batch := range batches {
-				record(t, s, batch...)
-			}
-			if read(t, s, "SP-1").ConflictAt.IsZero() {
-				t.Errorf("%d machines, %s, are no conflict", machines, what)
+	sqldbtest.Run(t, func(t *testing.T, engine sqldbtest.Engine) {
+		for _, machines := range []int{2, 15, 40, 200} {
+			beats := clonesOf(t, "SP-1", machines, 3)
+			backwards := slices.Clone(beats)
+			slices.Reverse(backwards)
+			for what, batches := range map[string][][]enrollment.Heartbeat{
+				"in one batch": {beats}, "in one batch, backwards": {backwards}, "in small batches": slices.Collect(slices.Chunk(beats, max(machines/3, 1))),
+			} {
+				s := open(t, engine)
+				for _, batch := range batches {
+					record(t, s, batch...)
+				}
+				if read(t, s, "SP-1").ConflictAt.IsZero() {
+					t.Errorf("%d machines, %s, are no conflict", machines, what)
+				}
 			}
 		}
-	}
+	})
 }
 
 // A machine that restarts often is none, and nothing of it grows.
 func TestRestartsAreNoConflictThroughTheStore(t *testing.T) {
-	s := open(t)
-	for boot := range 60 {
-		for i := range 2 {
-			record(t, s, beat(t, "SP-1", fmt.Sprintf("boot %d", boot), int64(i)+1, at(boot*45+i*30)))
+	sqldbtest.Run(t, func(t *testing.T, engine sqldbtest.Engine) {
+		s := open(t, engine)
+		for boot := range 60 {
+			for i := range 2 {
+				record(t, s, beat(t, "SP-1", fmt.Sprintf("boot %d", boot), int64(i)+1, at(boot*45+i*30)))
+			}
 		}
-	}
-	if agent := read(t, s, "SP-1"); !agent.ConflictAt.IsZero() || agent.BootID != "boot 59" {
-		t.Fatalf("%+v", agent)
-	}
+		if agent := read(t, s, "SP-1"); !agent.ConflictAt.IsZero() || agent.BootID != "boot 59" {
+			t.Fatalf("%+v", agent)
+		}
+	})
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/commandcenter/fleet/services/internal/sqldb/sqldbtest"
 )
 
 // BenchmarkPartitionAfterJoin spreads agents over one control server more than the 50 there are, all of it: read, computed, written. Rows is
@@ -11,7 +13,7 @@ import (
 func BenchmarkPartitionAfterJoin(b *testing.B) {
 	for _, agents := range []int{1_000, 10_000, 100_000} {
 		b.Run(fmt.Sprintf("agents=%d", agents), func(b *testing.B) {
-			w := newWorld(b)
+			w := newWorld(b, sqldbtest.SQLite)
 			for i := range 50 {
 				w.join(fmt.Sprintf("control-%d", i))
 			}
@@ -25,7 +27,7 @@ func BenchmarkPartitionAfterJoin(b *testing.B) {
 				b.StopTimer()
 				rounds++
 				w.join(fmt.Sprintf("joining-%d", rounds))
-				w.exec(`DELETE FROM Written`)
+				w.exec(`DELETE FROM TblTestWritten`)
 				b.StartTimer()
 				began := time.Now()
 				s, err := w.one.Situation(b.Context())
@@ -56,7 +58,7 @@ func BenchmarkPartitionAfterJoin(b *testing.B) {
 
 // BenchmarkLook is what every replica reads once a second.
 func BenchmarkLook(b *testing.B) {
-	w := newWorld(b)
+	w := newWorld(b, sqldbtest.SQLite)
 	for i := range 50 {
 		w.join(fmt.Sprintf("control-%d", i))
 	}
@@ -71,7 +73,7 @@ func BenchmarkLook(b *testing.B) {
 
 // BenchmarkRenew is what every control server asks for each 5 s.
 func BenchmarkRenew(b *testing.B) {
-	w := newWorld(b)
+	w := newWorld(b, sqldbtest.SQLite)
 	for i := range 50 {
 		w.join(fmt.Sprintf("control-%d", i))
 	}

@@ -6,39 +6,42 @@ import (
 	"testing"
 
 	"github.com/commandcenter/fleet/services/internal/sqldb"
+	"github.com/commandcenter/fleet/services/internal/sqldb/sqldbtest"
 	"github.com/commandcenter/fleet/services/registry/internal/store"
 )
 
 // Nothing comes between read and write in SQLite, so the guards are tried one by one.
 func TestI14_CloudUpdatesFromAnOldReadChangeNothing(t *testing.T) {
-	w := newWorld(t)
-	w.join("a", "b")
-	w.create("east", store.GroupChange{})
-	server := map[string]any{"key": 1, "decisionVersion": 1}
-	group := map[string]any{"key": 1, "decisionVersion": 1}
-	state := map[string]any{"seen": 0, "epoch": 1, "directoryVersion": 1, "directory": "[]", "agents": 0, "requests": 0}
-	for _, row := range []struct {
-		statement string
-		args      map[string]any
-		stale     map[string]any
-	}{
-		{"update_control_server", with(server, "mode", 2, "weight", 5, "standby", 1, "group", nil, "actor", "x"), map[string]any{"key": 9, "decisionVersion": 2}},
-		{"remove_control_server", with(server, "decisionVersion", 2), map[string]any{"key": 9, "decisionVersion": 1}},
-		{"update_affinity_group", with(group, "name", "E", "nameKey", "e"), map[string]any{"key": 9, "decisionVersion": 2}},
-		{"delete_affinity_group", with(group, "decisionVersion", 2), map[string]any{"key": 9, "decisionVersion": 1}},
-		{"write_cloud_state", state, map[string]any{"seen": 1, "requests": -1}},
-	} {
-		for parameter, value := range row.stale {
-			if rows, err := w.store.Run(t.Context(), row.statement, store.With(row.args, parameter, value)); err != nil || rows != 0 {
-				t.Errorf("%s with an old %s changed %d rows: %v", row.statement, parameter, rows, err)
+	sqldbtest.Run(t, func(t *testing.T, engine sqldbtest.Engine) {
+		w := newWorld(t, engine)
+		w.join("a", "b")
+		w.create("east", store.GroupChange{})
+		server := map[string]any{"key": 1, "decisionVersion": 1}
+		group := map[string]any{"key": 1, "decisionVersion": 1}
+		state := map[string]any{"seen": 0, "epoch": 1, "directoryVersion": 1, "directory": "[]", "agents": 0, "requests": 0}
+		for _, row := range []struct {
+			statement string
+			args      map[string]any
+			stale     map[string]any
+		}{
+			{"update_control_server", with(server, "mode", 2, "weight", 5, "standby", 1, "group", nil, "actor", "x"), map[string]any{"key": 9, "decisionVersion": 2}},
+			{"remove_control_server", with(server, "decisionVersion", 2), map[string]any{"key": 9, "decisionVersion": 1}},
+			{"update_affinity_group", with(group, "name", "E", "nameKey", "e"), map[string]any{"key": 9, "decisionVersion": 2}},
+			{"delete_affinity_group", with(group, "decisionVersion", 2), map[string]any{"key": 9, "decisionVersion": 1}},
+			{"write_cloud_state", state, map[string]any{"seen": 1, "requests": -1}},
+		} {
+			for parameter, value := range row.stale {
+				if rows, err := w.store.Run(t.Context(), row.statement, store.With(row.args, parameter, value)); err != nil || rows != 0 {
+					t.Errorf("%s with an old %s changed %d rows: %v", row.statement, parameter, rows, err)
+				}
+			}
+			for again, want := range []int64{1, 0} {
+				if rows, err := w.store.Run(t.Context(), row.statement, row.args); err != nil || rows != want {
+					t.Errorf("%s, time %d, changed %d rows: %v", row.statement, again+1, rows, err)
+				}
 			}
 		}
-		for again, want := range []int64{1, 0} {
-			if rows, err := w.store.Run(t.Context(), row.statement, row.args); err != nil || rows != want {
-				t.Errorf("%s, time %d, changed %d rows: %v", row.statement, again+1, rows, err)
-			}
-		}
-	}
+	})
 }
 
 func with(args map[string]any, pairs ...any) map[string]any {

@@ -1,104 +1,80 @@
 package store_test
 
 import (
-	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/commandcenter/fleet/services/internal/sqldb/sqldbtest"
 	"github.com/commandcenter/fleet/services/registry/internal/cloud"
 	"github.com/commandcenter/fleet/services/registry/internal/enrollment"
 	"github.com/commandcenter/fleet/services/registry/internal/store"
 )
 
-// world is a SQLite file that two replicas of the registry have open, and the test by hand: only so does time pass without waiting.
+// world is a database that two replicas of the registry have open, and the test by hand: only so does time pass without waiting.
 type world struct {
 	t        testing.TB
 	store    *store.Store // one's
 	other    *store.Store // two's
 	one, two *store.Cloud
-	raw      *sql.DB
+	raw      *sqldbtest.Database
 }
 
-func newWorld(t testing.TB) *world {
+func newWorld(t testing.TB, engine sqldbtest.Engine) *world {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "fleet.db")
-	raw, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = raw.Close() })
-	w := &world{t: t, raw: raw}
-	replica := func() *store.Store {
-		opened, err := store.Open("sqlite:"+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = opened.Close() })
-		return opened
-	}
-	w.store = replica()
-	if _, _, err := w.store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	w.other = replica()
+	w := &world{t: t, raw: engine.Empty(t)}
+	w.store, w.other = openAt(t, w.raw), openAt(t, w.raw)
 	w.one, w.two = w.store.Cloud(cloud.DefaultLimits()), w.other.Cloud(cloud.DefaultLimits())
 	return w
 }
 
 func (w *world) exec(text string, args ...any) {
 	w.t.Helper()
-	if _, err := w.raw.ExecContext(w.t.Context(), text, args...); err != nil {
-		w.t.Fatal(text, err)
-	}
+	w.raw.Exec(w.t, text, args...)
 }
 
 // rows is what a query gives, as text.
 func (w *world) rows(query string) string {
 	w.t.Helper()
-	found, err := w.raw.QueryContext(w.t.Context(), query)
-	if err != nil {
-		w.t.Fatal(query, err)
-	}
-	defer found.Close()
-	columns, err := found.Columns()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	var text strings.Builder
-	values, dest := make([]any, len(columns)), make([]any, len(columns))
-	for i := range values {
-		dest[i] = &values[i]
-	}
-	for found.Next() {
-		if err := found.Scan(dest...); err != nil {
-			w.t.Fatal(err)
-		}
-		fmt.Fprintln(&text, values...)
-	}
-	if err := found.Err(); err != nil {
-		w.t.Fatal(err)
-	}
-	return text.String()
+	return w.raw.Text(w.t, query)
 }
 
 // dump is everything stored of the cloud, but leases.
 func (w *world) dump() string {
 	w.t.Helper()
-	return w.rows(`SELECT ControlServerKey, Name, GrpcEndpoint, RestEndpoint, Mode, Weight, Standby, AffinityGroupKey, ChangedBy, DecisionVersion, Listed, UnlistedAt, UnlistedAs FROM TblControlServer`) +
-		w.rows(`SELECT * FROM TblAffinityGroup`) + w.rows(`SELECT * FROM TblCloudState`) + w.rows(`SELECT * FROM TblPartitionEvent`) +
-		w.rows(`SELECT AgentKey, AffinityGroupKey, PrimaryControlServerKey, SecondaryControlServerKey FROM TblAgent`)
+	return w.rows(`SELECT ControlServerKey, Name, GrpcEndpoint, RestEndpoint, Mode, Weight, Standby, AffinityGroupKey, ChangedBy, DecisionVersion, Listed, UnlistedAt, UnlistedAs FROM TblControlServer ORDER BY ControlServerKey`) +
+		w.rows(`SELECT * FROM TblAffinityGroup ORDER BY GroupKey`) + w.rows(`SELECT * FROM TblCloudState`) + w.rows(`SELECT * FROM TblPartitionEvent ORDER BY Epoch`) +
+		w.rows(`SELECT AgentKey, AffinityGroupKey, PrimaryControlServerKey, SecondaryControlServerKey FROM TblAgent ORDER BY AgentKey`)
 }
 
-// enlist makes agents BM-000001 to BM-n.
+// enlist makes agents BM-000001 to BM-n, as far as they are not there.
 func (w *world) enlist(n int) {
 	w.t.Helper()
-	w.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-		INSERT INTO TblAgent (Name, NameKey, ReportedName, RegistrationState, OnServiceBus, CreatedAt)
-		SELECT printf('BM-%06d', i), printf('bm-%06d', i), '', 2, 1, '2026-01-02T03:04:05.000Z' FROM n WHERE true ON CONFLICT DO NOTHING`, n)
+	enlist(w.t, w.raw, n, "BM-%06d")
+}
+
+// enlist makes accepted agents of a name with a number from 1 to n, as far as they are not there, in the order of their numbers.
+func enlist(t testing.TB, db *sqldbtest.Database, n int, format string) {
+	t.Helper()
+	for first := 1; first <= n; first += 1000 {
+		var batch [][]any
+		for i := first; i < min(first+1000, n+1); i++ {
+			name := fmt.Sprintf(format, i)
+			batch = append(batch, []any{name, strings.ToLower(name)})
+		}
+		encoded, err := json.Marshal(batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		db.Exec(t, db.Of(`INSERT INTO TblAgent (Name, NameKey, ReportedName, RegistrationState, OnServiceBus, CreatedAt)
+			SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), '', 2, 1, '2026-01-02T03:04:05.000Z' FROM json_each(@p1) WHERE true ORDER BY key ON CONFLICT DO NOTHING`,
+			`INSERT INTO TblAgent (Name, NameKey, ReportedName, RegistrationState, OnServiceBus, CreatedAt)
+			SELECT v.Name, v.NameKey, N'', 2, 1, '2026-01-02T03:04:05.000' FROM OPENJSON(@p1) WITH (Name nvarchar(128) '$[0]', NameKey nvarchar(512) COLLATE Latin1_General_BIN2 '$[1]') v
+			WHERE NOT EXISTS (SELECT 1 FROM TblAgent a WHERE a.NameKey = v.NameKey) ORDER BY v.Name`), string(encoded))
+	}
 }
 
 func candidate(name string) cloud.Candidate {
@@ -118,7 +94,7 @@ func (w *world) join(names ...string) {
 // silence lets a control server have renewed for the last time that long ago.
 func (w *world) silence(name string, since time.Duration) {
 	w.t.Helper()
-	w.exec(`UPDATE TblControlServer SET RenewedAt = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) WHERE Name = ?`, fmt.Sprintf("-%d seconds", int(since.Seconds())), name)
+	w.exec(`UPDATE TblControlServer SET RenewedAt = `+w.raw.Since(w.raw.Now(), int(since.Seconds()))+` WHERE Name = @p1`, name)
 }
 
 func (w *world) situation(replica *store.Cloud) (store.Situation, cloud.Partition) {

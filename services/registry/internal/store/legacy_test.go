@@ -1,50 +1,41 @@
 package store_test
 
 import (
-	"database/sql"
 	"errors"
 	"io/fs"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/commandcenter/fleet/services/internal/sqldb"
+	"github.com/commandcenter/fleet/services/internal/sqldb/sqldbtest"
 	"github.com/commandcenter/fleet/services/registry/internal/store"
 )
 
-func columnsOf(t *testing.T, raw *sql.DB) string {
+// legacyColumns are the columns of the legacy tables, with all that the database tells of them.
+func legacyColumns(t *testing.T, raw *sqldbtest.Database) string {
 	t.Helper()
-	var all string
-	err := raw.QueryRowContext(t.Context(), `SELECT group_concat(m.name || '.' || c.name || ' ' || c.type || ' ' || c."notnull" || ' ' || COALESCE(c.dflt_value, ''), x'0a')
-		FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.name IN ('TblServer', 'TblServerOfflineLog')`).Scan(&all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
+	return raw.Text(t, raw.Of(`SELECT m.name || '.' || c.name || ' ' || c.type || ' ' || c."notnull" || ' ' || COALESCE(c.dflt_value, '')
+		FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.name IN ('TblServer', 'TblServerOfflineLog') ORDER BY 1`,
+		`SELECT t.name + '.' + c.name, c.system_type_id, c.max_length, c.is_nullable, c.default_object_id FROM sys.tables t JOIN sys.columns c ON c.object_id = t.object_id
+		WHERE t.name IN ('TblServer', 'TblServerOfflineLog') ORDER BY 1`)) +
+		raw.Text(t, raw.Of(`SELECT tbl_name || '.' || name FROM sqlite_master WHERE type = 'index' AND tbl_name IN ('TblServer', 'TblServerOfflineLog') ORDER BY 1`,
+			`SELECT t.name + '.' + i.name FROM sys.tables t JOIN sys.indexes i ON i.object_id = t.object_id WHERE t.name IN ('TblServer', 'TblServerOfflineLog') AND i.name IS NOT NULL ORDER BY 1`))
 }
 
 func TestI12_MigrationsLeaveTheLegacyTablesAsTheyAre(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "fleet.db")
-	raw, err := sql.Open("sqlite", "file:"+path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer raw.Close()
-	run(t, raw, legacyServers, `CREATE TABLE TblServerOfflineLog (ServerKey INTEGER, CreateDate TEXT, Note TEXT)`)
-	before := columnsOf(t, raw)
-	s, err := store.Open("sqlite:"+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if _, _, err := s.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if after := columnsOf(t, raw); after != before || !strings.Contains(before, "TblServer.Region") || !strings.Contains(before, "TblServerOfflineLog.Note") {
-		t.Fatalf("the columns were\n%s\nand are\n%s", before, after)
-	}
+	sqldbtest.Run(t, func(t *testing.T, engine sqldbtest.Engine) {
+		raw := engine.Empty(t, legacyServers(engine), `CREATE TABLE TblServerOfflineLog (ServerKey int, CreateDate datetime, Note nvarchar(64))`)
+		before := legacyColumns(t, raw)
+		s := replicaOf(t, raw)
+		if _, _, err := s.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if after := legacyColumns(t, raw); after != before || !strings.Contains(before, "TblServer.Region") || !strings.Contains(before, "TblServerOfflineLog.Note") {
+			t.Fatalf("the columns were\n%s\nand are\n%s", before, after)
+		}
+	})
 }
 
 var (
@@ -92,100 +83,103 @@ func TestI12_NoTSQLMigrationAltersALegacyTable(t *testing.T) {
 
 // What nobody edited is not written, so that it stays what it was, NULL or empty.
 func TestUpdateServerWritesOnlyWhatWasGiven(t *testing.T) {
-	active, url, renamed := true, "https://new", "old-1"
-	for column, value := range map[string]string{"TEXT": "''", "TEXT NOT NULL": "''", "TEXT NULL": "NULL"} {
-		s, raw := onSQLite(t, `CREATE TABLE TblServer (ServerKey INTEGER PRIMARY KEY, Name TEXT NOT NULL COLLATE NOCASE, Url `+column+`, Type `+column+`, Active INTEGER, Online INTEGER, Region TEXT)`,
-			`INSERT INTO TblServer (Name, Url, Type) VALUES ('OLD-1', `+value+`, `+value+`)`)
-		server, err := s.Server(t.Context(), store.ServerRef{Name: "OLD-1"})
+	sqldbtest.Run(t, func(t *testing.T, engine sqldbtest.Engine) {
+		active, url, renamed := true, "https://new", "old-1"
+		for _, row := range []struct{ null, value, is string }{{"NULL", "''", "= ''"}, {"NOT NULL", "''", "= ''"}, {"NULL", "NULL", "IS NULL"}} {
+			s, raw := openBeside(t, engine, legacy(engine, `Name nvarchar(128) COLLATE Latin1_General_CI_AS NOT NULL, Url nvarchar(2048) `+row.null+`, Type nvarchar(128) `+row.null+
+				`, Active bit NULL, Online bit NULL, Region nvarchar(128) NULL`), `INSERT INTO TblServer (Name, Url, Type) VALUES ('OLD-1', `+row.value+`, `+row.value+`)`)
+			server, err := s.Server(t.Context(), store.ServerRef{Name: "OLD-1"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept := func(where string) {
+				t.Helper()
+				if n := raw.Number(t, `SELECT COUNT(*) FROM TblServer WHERE Name = 'OLD-1' AND `+where); n != 1 {
+					t.Errorf("%+v: not %s", row, where)
+				}
+			}
+			if server, err = s.UpdateServer(t.Context(), store.ServerRef{Name: "OLD-1"}, server.Etag(), store.ServerChange{Name: &renamed}); err != nil {
+				t.Fatal(row, err)
+			}
+			kept(`Url ` + row.is + ` AND Type ` + row.is + ` AND Active IS NULL`)
+			if server, err = s.UpdateServer(t.Context(), store.ServerRef{Name: "OLD-1"}, server.Etag(), store.ServerChange{URL: &url}); err != nil {
+				t.Fatal(row, err)
+			}
+			kept(`Url = 'https://new' AND Type ` + row.is + ` AND Active IS NULL`)
+			if server, err = s.UpdateServer(t.Context(), store.ServerRef{Name: "OLD-1"}, server.Etag(), store.ServerChange{Active: &active}); err != nil {
+				t.Fatal(row, err)
+			}
+			kept(`Url = 'https://new' AND Type ` + row.is + ` AND Active = 1`)
+		}
+	})
+}
+
+// The lock is tried as one that cannot be had.
+func TestWhoeverDecidesAServersNameTakesItsLockFirst(t *testing.T) {
+	sqldbtest.Run(t, func(t *testing.T, engine sqldbtest.Engine) {
+		held := fstest.MapFS{}
+		err := fs.WalkDir(store.Statements(), ".", func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && !entry.IsDir() {
+				held[path] = &fstest.MapFile{}
+				held[path].Data, err = fs.ReadFile(store.Statements(), path)
+			}
+			return err
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		kept := func(where string) {
-			t.Helper()
-			var n int
-			if err := raw.QueryRowContext(t.Context(), `SELECT COUNT(*) FROM TblServer WHERE Name = 'OLD-1' AND `+where).Scan(&n); err != nil || n != 1 {
-				t.Errorf("%s %s: not %s (%v)", column, value, where, err)
+		held[string(engine.Dialect)+"/lock_server_name.sql"].Data = []byte("SELECT 'held by another' WHERE @resource IS NOT NULL")
+		db := engine.Empty(t)
+		free := openAt(t, db)
+		s, err := store.OpenWith(db.URL, held)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		record(t, free, beat(t, "BM-1", "a", 1, at(1)), beat(t, "BM-2", "a", 1, at(1)))
+		server, err := free.CreateServer(t.Context(), store.Server{Name: "BM-1", URL: "https://x", Type: store.ServerType})
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, active := "BM-3", false
+		for what, act := range map[string]func() error{
+			"create": func() error { _, err := s.CreateServer(t.Context(), store.Server{Name: "BM-1"}); return err },
+			"rename": func() error {
+				_, err := s.UpdateServer(t.Context(), store.ServerRef{Name: "nobody"}, server.Etag(), store.ServerChange{Name: &other})
+				return err
+			},
+			"accept": func() error {
+				_, _, err := s.Accept(t.Context(), store.Acceptance{Name: name(t, "BM-1"), Etag: read(t, s, "BM-1").Etag(), Actor: "x"})
+				return err
+			},
+			"accept with a new server": func() error {
+				_, _, err := s.Accept(t.Context(), store.Acceptance{Name: name(t, "BM-2"), Etag: read(t, s, "BM-2").Etag(), Create: &store.Server{URL: "https://x"}, Actor: "x"})
+				return err
+			},
+			"add by hand": func() error {
+				_, _, err := s.Add(t.Context(), name(t, "QA-1"), "http://127.0.0.1:9", &store.Server{URL: "https://x"}, "x")
+				return err
+			},
+		} {
+			if err := act(); err == nil || !strings.Contains(err.Error(), "lock_server_name") {
+				t.Errorf("%s without the lock: %v", what, err)
 			}
 		}
-		if server, err = s.UpdateServer(t.Context(), store.ServerRef{Name: "OLD-1"}, server.Etag(), store.ServerChange{Name: &renamed}); err != nil {
-			t.Fatal(column, value, err)
+		if _, err := s.UpdateServer(t.Context(), store.ServerRef{Name: "BM-1"}, server.Etag(), store.ServerChange{Active: &active}); err != nil {
+			t.Error("a change that leaves the name alone needs no lock:", err)
 		}
-		kept(`Url IS ` + value + ` AND Type IS ` + value + ` AND Active IS NULL`)
-		if server, err = s.UpdateServer(t.Context(), store.ServerRef{Name: "OLD-1"}, server.Etag(), store.ServerChange{URL: &url}); err != nil {
-			t.Fatal(column, value, err)
+		held[string(engine.Dialect)+"/lock_server_name.sql"].Data = []byte("SELECT -1 WHERE @resource IS NOT NULL") // as a lock that timed out
+		late, err := store.OpenWith(db.URL, held)
+		if err != nil {
+			t.Fatal(err)
 		}
-		kept(`Url = 'https://new' AND Type IS ` + value + ` AND Active IS NULL`)
-		if _, err = s.UpdateServer(t.Context(), store.ServerRef{Name: "OLD-1"}, server.Etag(), store.ServerChange{Active: &active}); err != nil {
-			t.Fatal(column, value, err)
+		defer late.Close()
+		if _, err := late.CreateServer(t.Context(), store.Server{Name: "BM-9", URL: "https://x"}); !errors.Is(err, sqldb.ErrConflict) {
+			t.Errorf("a lock that was not granted: %v", err)
 		}
-		kept(`Url = 'https://new' AND Type IS ` + value + ` AND Active = 1`)
-	}
-}
-
-// SQLite has one writer, so that the lock is tried as one that cannot be had.
-func TestWhoeverDecidesAServersNameTakesItsLockFirst(t *testing.T) {
-	held := fstest.MapFS{}
-	err := fs.WalkDir(store.Statements(), ".", func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() {
-			held[path] = &fstest.MapFile{}
-			held[path].Data, err = fs.ReadFile(store.Statements(), path)
+		text, err := sqldb.Statements(store.Statements(), sqldb.SQLServer)
+		if err != nil || !strings.Contains(text["lock_server_name"], "sp_getapplock @resource, N'Exclusive', N'Transaction'") {
+			t.Error(text["lock_server_name"], err)
 		}
-		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	held["sqlite/lock_server_name.sql"].Data = []byte("SELECT 'held by another' WHERE @resource IS NOT NULL")
-	url := "sqlite:" + filepath.Join(t.TempDir(), "fleet.db")
-	free := openAt(t, url)
-	s, err := store.OpenWith(url, held)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	record(t, free, beat(t, "BM-1", "a", 1, at(1)), beat(t, "BM-2", "a", 1, at(1)))
-	server, err := free.CreateServer(t.Context(), store.Server{Name: "BM-1", URL: "https://x", Type: store.ServerType})
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, active := "BM-3", false
-	for what, act := range map[string]func() error{
-		"create": func() error { _, err := s.CreateServer(t.Context(), store.Server{Name: "BM-1"}); return err },
-		"rename": func() error {
-			_, err := s.UpdateServer(t.Context(), store.ServerRef{Name: "nobody"}, server.Etag(), store.ServerChange{Name: &other})
-			return err
-		},
-		"accept": func() error {
-			_, _, err := s.Accept(t.Context(), store.Acceptance{Name: name(t, "BM-1"), Etag: read(t, s, "BM-1").Etag(), Actor: "x"})
-			return err
-		},
-		"accept with a new server": func() error {
-			_, _, err := s.Accept(t.Context(), store.Acceptance{Name: name(t, "BM-2"), Etag: read(t, s, "BM-2").Etag(), Create: &store.Server{URL: "https://x"}, Actor: "x"})
-			return err
-		},
-		"add by hand": func() error {
-			_, _, err := s.Add(t.Context(), name(t, "QA-1"), "http://127.0.0.1:9", &store.Server{URL: "https://x"}, "x")
-			return err
-		},
-	} {
-		if err := act(); err == nil || !strings.Contains(err.Error(), "lock_server_name") {
-			t.Errorf("%s without the lock: %v", what, err)
-		}
-	}
-	if _, err := s.UpdateServer(t.Context(), store.ServerRef{Name: "BM-1"}, server.Etag(), store.ServerChange{Active: &active}); err != nil {
-		t.Error("a change that leaves the name alone needs no lock:", err)
-	}
-	held["sqlite/lock_server_name.sql"].Data = []byte("SELECT -1 WHERE @resource IS NOT NULL") // as a lock that timed out
-	late, err := store.OpenWith(url, held)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer late.Close()
-	if _, err := late.CreateServer(t.Context(), store.Server{Name: "BM-9", URL: "https://x"}); !errors.Is(err, sqldb.ErrConflict) {
-		t.Errorf("a lock that was not granted: %v", err)
-	}
-	text, err := sqldb.Statements(store.Statements(), sqldb.SQLServer)
-	if err != nil || !strings.Contains(text["lock_server_name"], "sp_getapplock @resource, N'Exclusive', N'Transaction'") {
-		t.Error(text["lock_server_name"], err)
-	}
 }
