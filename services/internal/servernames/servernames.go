@@ -15,6 +15,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"unicode/utf16"
 
@@ -34,6 +35,8 @@ type Names struct {
 	db *sqldb.DB
 	// stale says that rows may have to be written: at the start, and when a read found some.
 	stale atomic.Bool
+	// refreshing is held by the call that writes what is missing; those that come meanwhile go on without.
+	refreshing sync.Mutex
 }
 
 // New is the table in a database.
@@ -109,9 +112,17 @@ func staleRows(ctx context.Context, from Reader, limit int) ([]row, error) {
 // Refresh writes what a read found missing, a bounded part of it. Answers are right without it, so a database that cannot be written to is
 // no reason to fail: it is tried again with the next call.
 func (n *Names) Refresh(ctx context.Context) {
-	if n.stale.Load() {
-		_ = n.write(ctx, chunks)
+	if !n.stale.Load() || !n.refreshing.TryLock() {
+		return
 	}
+	defer n.refreshing.Unlock()
+	_ = n.write(ctx, chunks)
+}
+
+// Note writes the name that a server is given, in the transaction that gives it: so the table lacks no name that the service itself wrote, and
+// callers at once do not all write it afterwards.
+func (n *Names) Note(ctx context.Context, tx *sqldb.Tx, key int64, name string) error {
+	return n.put(ctx, tx, []row{{key, name}})
 }
 
 // Look writes what is missing, a bounded part of it, whether or not a read has noticed. It is for lists, which read the table alone.
@@ -154,6 +165,10 @@ func (n *Names) write(ctx context.Context, most int) error {
 }
 
 func (n *Names) store(ctx context.Context, rows []row) error {
+	return n.db.Change(ctx, func(tx *sqldb.Tx) error { return n.put(ctx, tx, rows) })
+}
+
+func (n *Names) put(ctx context.Context, tx *sqldb.Tx, rows []row) error {
 	batch := make([][]any, len(rows))
 	for i, r := range rows {
 		batch[i] = []any{r.key, r.name, indexed(spelling.Key(r.name))}
@@ -162,8 +177,6 @@ func (n *Names) store(ctx context.Context, rows []row) error {
 	if err != nil {
 		return err
 	}
-	return n.db.Change(ctx, func(tx *sqldb.Tx) error {
-		_, err := tx.Exec(ctx, "write_server_names", sqldb.Named("batch", string(encoded)))
-		return err
-	})
+	_, err = tx.Exec(ctx, "write_server_names", sqldb.JSON("batch", encoded))
+	return err
 }

@@ -68,6 +68,8 @@ func Open(text string, statements fs.FS) (*DB, error) {
 		db.read = db.write
 		db.write.SetConnMaxLifetime(connMaxLifetime)
 		db.write.SetMaxOpenConns(maxConnections)
+		// By default two are kept, and each burst would log in again and let the server make its plans once more.
+		db.write.SetMaxIdleConns(maxConnections)
 		return db, nil
 	}
 	db.files = newFiles(strings.TrimPrefix(text, sqliteScheme))

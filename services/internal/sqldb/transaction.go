@@ -108,7 +108,7 @@ func (t *Tx) Rows(ctx context.Context, name string, scan func(scan func(dest ...
 	if err != nil {
 		return err
 	}
-	rows, err := t.tx.QueryContext(ctx, t.db.onClock(text), args...)
+	rows, err := t.tx.QueryContext(ctx, t.db.onClock(text), t.db.bound(args)...)
 	return read(name, rows, err, scan)
 }
 
@@ -122,14 +122,14 @@ func (db *DB) Rows(ctx context.Context, name string, scan func(scan func(dest ..
 		if err != nil {
 			return err
 		}
-		rows, err := db.read.QueryContext(ctx, onClock(db.Dialect, text, offset), args...)
+		rows, err := db.read.QueryContext(ctx, onClock(db.Dialect, text, offset), db.bound(args)...)
 		return read(name, rows, err, scan)
 	}
 	statement, err := db.prepare(ctx, name)
 	if err != nil {
 		return err
 	}
-	rows, err := statement.QueryContext(ctx, args...)
+	rows, err := statement.QueryContext(ctx, db.bound(args)...)
 	return read(name, rows, err, scan)
 }
 
@@ -184,7 +184,7 @@ func (t *Tx) Exec(ctx context.Context, name string, args ...any) (int64, error) 
 	if err != nil {
 		return 0, err
 	}
-	result, err := t.tx.ExecContext(ctx, t.db.onClock(text), args...)
+	result, err := t.tx.ExecContext(ctx, t.db.onClock(text), t.db.bound(args)...)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", name, err)
 	}
@@ -193,7 +193,7 @@ func (t *Tx) Exec(ctx context.Context, name string, args ...any) (int64, error) 
 
 // ExecText runs a statement that had to be put together, such as an INSERT with columns known only from configuration.
 func (t *Tx) ExecText(ctx context.Context, text string, args ...any) error {
-	_, err := t.tx.ExecContext(ctx, text, args...)
+	_, err := t.tx.ExecContext(ctx, text, t.db.bound(args)...)
 	return err
 }
 

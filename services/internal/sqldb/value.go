@@ -4,7 +4,10 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"fmt"
+	"slices"
 	"time"
+
+	mssql "github.com/microsoft/go-mssqldb"
 )
 
 // layout is how instants travel as text: UTC, milliseconds, as both dialects take and order them.
@@ -12,6 +15,26 @@ const layout = "2006-01-02T15:04:05.000Z"
 
 // Named is a parameter of a statement.
 func Named(name string, value any) sql.NamedArg { return sql.Named(name, value) }
+
+// JSON is a parameter that holds a document: a batch, or a list of keys. SQL Server gets it as nvarchar(max) however short it is, since the driver
+// declares other texts by their length, and each length would be a plan of its own.
+func JSON(name string, document []byte) sql.NamedArg { return sql.Named(name, mssql.NVarCharMax(document)) }
+
+// bound are the parameters as the dialect takes them. A NULL without a type is refused by some that speak SQL Server's protocol, and is a number to
+// others; as a text it is converted to whatever it is compared with or stored in.
+func (db *DB) bound(args []any) []any {
+	if db.Dialect != SQLServer {
+		return args
+	}
+	typed := slices.Clone(args)
+	for i, arg := range typed {
+		if one, ok := arg.(sql.NamedArg); ok && one.Value == nil {
+			one.Value = sql.NullString{}
+			typed[i] = one
+		}
+	}
+	return typed
+}
 
 // Text is an instant as the statements take it.
 func Text(at time.Time) string { return at.UTC().Format(layout) }

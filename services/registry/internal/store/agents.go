@@ -94,20 +94,21 @@ type reader interface {
 
 func readAgentAndHealth(ctx context.Context, from reader, name enrollment.Name, path enrollment.Path) (Agent, Health, error) {
 	var agent Agent
-	found, health := false, neverReported
+	var proofs []proof
+	found := false
 	err := from.Rows(ctx, "agent", func(scan func(...any) error) error {
 		var proof proof
 		var err error
 		found = true
 		if agent, err = scanAgent(scan, proof.dest()...); err == nil {
-			health = health.with(proof, agent.ReadAt)
+			proofs = append(proofs, proof)
 		}
 		return err
 	}, named("nameKey", name.Key), named("path", int(path)))
 	if err == nil && !found {
 		err = &AgentNotFoundError{Name: name.Spelling}
 	}
-	return agent, health, err
+	return agent, healthOf(proofs, agent.ReadAt), err
 }
 
 // Filter chooses agents.

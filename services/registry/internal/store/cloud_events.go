@@ -32,7 +32,7 @@ func writeEvent(ctx context.Context, tx *sqldb.Tx, event cloud.Event) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, "insert_partition_event", named("epoch", event.Epoch), named("at", sqldb.Text(event.At)), named("causes", string(encoded)),
+	_, err = tx.Exec(ctx, "insert_partition_event", named("epoch", event.Epoch), named("at", sqldb.Text(event.At)), sqldb.JSON("causes", encoded),
 		named("agents", event.Agents), named("placed", event.Placed), named("primariesMoved", event.PrimariesMoved),
 		named("secondariesMoved", event.SecondariesMoved))
 	return err

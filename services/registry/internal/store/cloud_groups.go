@@ -210,7 +210,7 @@ func membersAmong(ctx context.Context, tx *sqldb.Tx, group int64, agents []strin
 		return 0, err
 	}
 	members := 0
-	err = tx.Rows(ctx, "members_among", func(scan func(...any) error) error { return scan(&members) }, named("group", group), named("names", string(keys)))
+	err = tx.Rows(ctx, "members_among", func(scan func(...any) error) error { return scan(&members) }, named("group", group), sqldb.JSON("names", keys))
 	return members, err
 }
 
@@ -262,7 +262,7 @@ func checkKnown(ctx context.Context, tx *sqldb.Tx, names []enrollment.Name) erro
 		err := scan(&key)
 		unknown[key] = true
 		return err
-	}, named("names", string(keys)))
+	}, sqldb.JSON("names", keys))
 	if err != nil || len(unknown) == 0 {
 		return err
 	}
@@ -282,7 +282,7 @@ func moveAgents(ctx context.Context, tx *sqldb.Tx, statement string, group int64
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, statement, named("group", group), named("names", string(keys))); err != nil {
+		if _, err := tx.Exec(ctx, statement, named("group", group), sqldb.JSON("names", keys)); err != nil {
 			return err
 		}
 	}

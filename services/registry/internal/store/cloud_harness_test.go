@@ -72,8 +72,8 @@ func enlist(t testing.TB, db *sqldbtest.Database, n int, format string) {
 		db.Exec(t, db.Of(`INSERT INTO TblAgent (Name, NameKey, ReportedName, RegistrationState, OnServiceBus, CreatedAt)
 			SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), '', 2, 1, '2026-01-02T03:04:05.000Z' FROM json_each(@p1) WHERE true ORDER BY key ON CONFLICT DO NOTHING`,
 			`INSERT INTO TblAgent (Name, NameKey, ReportedName, RegistrationState, OnServiceBus, CreatedAt)
-			SELECT v.Name, v.NameKey, N'', 2, 1, '2026-01-02T03:04:05.000' FROM OPENJSON(@p1) WITH (Name nvarchar(128) '$[0]', NameKey nvarchar(512) COLLATE Latin1_General_BIN2 '$[1]') v
-			WHERE NOT EXISTS (SELECT 1 FROM TblAgent a WHERE a.NameKey = v.NameKey) ORDER BY v.Name`), string(encoded))
+			SELECT v.Name, v.NameKey, N'', 2, 1, '2026-01-02T03:04:05.000' FROM OPENJSON(@p1) WITH (Name nvarchar(128) '$[0]', NameKey nvarchar(512) '$[1]') v
+			WHERE NOT EXISTS (SELECT 1 FROM TblAgent a WHERE a.NameKey = v.NameKey COLLATE Latin1_General_BIN2) ORDER BY v.Name`), string(encoded))
 	}
 }
 

@@ -198,7 +198,7 @@ func writeMoves(ctx context.Context, tx *sqldb.Tx, moves []cloud.Move) error {
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, "assign_agents", named("batch", string(batch))); err != nil {
+		if _, err := tx.Exec(ctx, "assign_agents", sqldb.JSON("batch", batch)); err != nil {
 			return err
 		}
 	}
@@ -220,7 +220,7 @@ func (s Situation) markListings(ctx context.Context, tx *sqldb.Tx, p cloud.Parti
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, "mark_listings", named("batch", string(batch)), named("now", sqldb.Text(at)))
+	_, err = tx.Exec(ctx, "mark_listings", sqldb.JSON("batch", batch), named("now", sqldb.Text(at)))
 	return err
 }
 

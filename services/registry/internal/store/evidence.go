@@ -1,9 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/commandcenter/fleet/services/internal/dbclock"
@@ -144,14 +146,29 @@ func (p *proof) dest() []any {
 }
 
 func readHealth(ctx context.Context, tx *sqldb.Tx, path enrollment.Path, at time.Time) (Health, error) {
-	health := neverReported
+	var proofs []proof
 	err := tx.Rows(ctx, "evidence", func(scan func(...any) error) error {
 		var proof proof
 		err := scan(proof.dest()...)
-		health = health.with(proof, at)
+		proofs = append(proofs, proof)
 		return err
 	}, named("path", int(path)))
-	return health, err
+	return healthOf(proofs, at), err
+}
+
+// healthOf is what a path's consumers say together. Where none proves itself the newest report tells why, whatever order they were read in.
+func healthOf(proofs []proof, at time.Time) Health {
+	health := neverReported
+	for _, p := range slices.SortedFunc(slices.Values(proofs), proof.compare) {
+		health = health.with(p, at)
+	}
+	return health
+}
+
+// compare orders reports by when they were made; those of one instant, so that the order is one.
+func (p proof) compare(other proof) int {
+	return cmp.Or(p.alive.Compare(other.alive.Time), p.since.Compare(other.since.Time), cmp.Compare(number(p.canary), number(other.canary)),
+		cmp.Compare(number(p.oldest), number(other.oldest)), cmp.Compare(number(p.ahead), number(other.ahead)))
 }
 
 // with takes one more consumer into account. A path is healthy while at least one proves itself; since when, the longest of them
@@ -179,7 +196,8 @@ func (h Health) with(p proof, at time.Time) Health {
 	return h
 }
 
-// ClaimVerifications hands out agents whose verification is due, each to one caller until its claim lapses.
+// ClaimVerifications hands out agents whose verification is due, each to one caller until its claim lapses. A claim that lapses later than any
+// could is of a clock that was stepped; one that lapses a little later than this caller's is of one that read the clock after it.
 func (s *Store) ClaimVerifications(ctx context.Context, repeatInterval, claimTimeout time.Duration, limit int) ([]Agent, error) {
 	var claimed []Agent
 	err := s.db.Change(ctx, func(tx *sqldb.Tx) error {
@@ -188,14 +206,8 @@ func (s *Store) ClaimVerifications(ctx context.Context, repeatInterval, claimTim
 		if err != nil {
 			return err
 		}
-		var keys []string
-		err = tx.Rows(ctx, "claim_verifications", func(scan func(...any) error) error {
-			var key string
-			err := scan(&key)
-			keys = append(keys, key)
-			return err
-		}, named("claimedUntil", sqldb.Text(at.Add(claimTimeout))), named("dueBefore", sqldb.Text(at.Add(-repeatInterval))),
-			named("now", sqldb.Text(at)), named("limit", limit))
+		keys, err := claim(ctx, tx, limit, named("claimedUntil", sqldb.Text(at.Add(claimTimeout))), named("stepped", sqldb.Text(at.Add(2*claimTimeout))), named("dueBefore", sqldb.Text(at.Add(-repeatInterval))),
+			named("now", sqldb.Text(at)))
 		if err != nil {
 			return err
 		}
@@ -209,6 +221,31 @@ func (s *Store) ClaimVerifications(ctx context.Context, repeatInterval, claimTim
 		return nil
 	})
 	return claimed, err
+}
+
+// claimAttempts bounds how often a caller picks again what it lost to others. Each time at least one of those that picked the same got all of it.
+const claimAttempts = 16
+
+// claim marks up to limit agents as this caller's, and returns the keys of their names. Callers at once skip each other's rows where the database
+// has locks to tell them by; where it has not, the row that another marked first comes back as NULL, and others are picked.
+func claim(ctx context.Context, tx *sqldb.Tx, limit int, args ...any) (keys []string, err error) {
+	for range claimAttempts {
+		lost := 0
+		err := tx.Rows(ctx, "claim_verifications", func(scan func(...any) error) error {
+			var key sqldb.String
+			err := scan(&key)
+			if key == "" {
+				lost++
+			} else {
+				keys = append(keys, string(key))
+			}
+			return err
+		}, append(args, named("limit", limit-len(keys)))...)
+		if err != nil || lost == 0 {
+			return keys, err
+		}
+	}
+	return keys, nil
 }
 
 func isNotFound(err error) bool {

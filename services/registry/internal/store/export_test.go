@@ -39,21 +39,21 @@ func OpenWith(url string, statements fs.FS) (*Store, error) {
 }
 
 // WritesOrder is the order in which rows of these keys are written, by statement.
-func WritesOrder(keys []int64) (map[string][]int64, error) {
+func WritesOrder(keys []int64) map[string][]int64 {
 	rows := map[string]*known{}
 	for _, key := range keys {
 		row := &known{key: key}
 		row.changes = enrollment.Changes{Liveness: true, Content: true, Bindings: true, Claim: true}
 		rows[string(rune(key))] = row
 	}
-	writes, err := writesOf(rows)
+	writes := writesOf(rows)
 	order := map[string][]int64{}
 	for _, write := range writes {
 		for _, row := range write.rows {
 			order[write.statement] = append(order[write.statement], row[0].(int64))
 		}
 	}
-	return order, err
+	return order
 }
 
 // With is a copy of args with one of them changed.

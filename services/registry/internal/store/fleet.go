@@ -133,19 +133,18 @@ func (s *Store) readFleet(ctx context.Context) (Fleet, dbclock.State, error) {
 
 // newestSkew is the newest measurement that still counts; nil: there is none.
 func newestSkew(rows []fleetRow, at time.Time) *Skew {
-	var h Health
+	var proofs []proof
 	for _, row := range rows {
-		h = h.with(proof{alive: row.first, ahead: row.firstNumber, within: row.secondNumber}, at)
+		proofs = append(proofs, proof{alive: row.first, ahead: row.firstNumber, within: row.secondNumber})
 	}
-	return h.BrokerSkew
+	return healthOf(proofs, at).BrokerSkew
 }
 
 // with adds what the proofs of the path's consumers say together.
 func (e PathEvidence) with(proofs []proof, at time.Time) PathEvidence {
-	e.Health = neverReported
+	e.Health = healthOf(proofs, at)
 	var healthyAt time.Time
 	for _, p := range proofs {
-		e.Health = e.Health.with(p, at)
 		e.ReportedAt = later(e.ReportedAt, p.alive.Time)
 		if p.healthy(at) && p.alive.After(healthyAt) {
 			healthyAt, e.Backlog = p.alive.Time, time.Duration(number(p.oldest))*time.Millisecond

@@ -81,7 +81,7 @@ func TestI14_UpdatesInTSQLHaveTheSameGuards(t *testing.T) {
 		"claim_name":       {"v.AgentKey = dbo.TblAgent.AgentKey", "dbo.TblAgent.TokenHash IS NULL", "dbo.TblAgent.TokenClaimable = 1"},
 		"remove_agent":     {"AgentKey = @agentKey", "DecisionVersion = @version"},
 		"claim_verifications": {
-			"v.AgentKey = dbo.TblAgent.AgentKey", "(dbo.TblAgent.HttpClaimedUntil IS NULL OR dbo.TblAgent.HttpClaimedUntil < CAST(@now AS datetime2(3)) OR dbo.TblAgent.HttpClaimedUntil > CAST(@claimedUntil AS datetime2(3)))",
+			"v.AgentKey = dbo.TblAgent.AgentKey", "(dbo.TblAgent.HttpClaimedUntil IS NULL OR dbo.TblAgent.HttpClaimedUntil < CAST(@now AS datetime2(3)) OR dbo.TblAgent.HttpClaimedUntil > CAST(@stepped AS datetime2(3)))",
 		},
 		"record_verification": {
 			"NameKey = @nameKey", "HttpBaseUrl = @httpBaseUrl",
@@ -148,9 +148,9 @@ func TestOnlyNoRowIsAConflict(t *testing.T) {
 func TestReplicasWriteInOneOrder(t *testing.T) {
 	sqldbtest.Run(t, func(t *testing.T, engine sqldbtest.Engine) {
 		for range 20 {
-			order, err := store.WritesOrder([]int64{7, 3, 9, 1, 12, 5, 2})
-			if err != nil || len(order) != 4 {
-				t.Fatal(order, err)
+			order := store.WritesOrder([]int64{7, 3, 9, 1, 12, 5, 2})
+			if len(order) != 4 {
+				t.Fatal(order)
 			}
 			for statement, keys := range order {
 				if !slices.Equal(keys, []int64{1, 2, 3, 5, 7, 9, 12}) {

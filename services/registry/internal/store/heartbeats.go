@@ -145,7 +145,7 @@ func readContacts(ctx context.Context, tx *sqldb.Tx, keys []string, rows map[str
 		row, nameKey, err := scanContact(scan)
 		rows[nameKey] = row
 		return err
-	}, named("names", string(encoded)))
+	}, sqldb.JSON("names", encoded))
 }
 
 func scanContact(scan func(...any) error) (*known, string, error) {
@@ -211,7 +211,7 @@ func insertUnknown(ctx context.Context, tx *sqldb.Tx, part []enrollment.Heartbea
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, "insert_contacts", named("batch", string(encoded)), named("now", sqldb.Text(at))); err != nil {
+	if _, err := tx.Exec(ctx, "insert_contacts", sqldb.JSON("batch", encoded), named("now", sqldb.Text(at))); err != nil {
 		return err
 	}
 	if err := readContacts(ctx, tx, keys, rows); err != nil {
@@ -234,49 +234,37 @@ type write struct {
 
 // writesOf turns what changed into statements. Their rows are in the order of AgentKey: replicas that write the same agents in
 // different orders would wait for each other's locks.
-func writesOf(rows map[string]*known) ([]write, error) {
+func writesOf(rows map[string]*known) []write {
 	var liveness, content, bindings, claims [][]any
 	for _, row := range slices.SortedFunc(maps.Values(rows), func(a, b *known) int { return cmp.Compare(a.key, b.key) }) {
 		c := row.contact
 		if !row.changes.Any() {
 			continue
 		}
-		boots, err := jsonOrNull(c.EarlierBoots)
-		if err != nil {
-			return nil, err
-		}
 		liveness = append(liveness, []any{
 			row.key, row.version, sqldb.NullText(c.LastBusAt), sqldb.NullText(c.LastDirectAt), c.Newest.BootID, c.Newest.Sequence,
-			sqldb.NullText(c.Newest.ObservedAt), sqldb.NullText(c.Content.ReportedAt), boots, c.Turns, sqldb.NullText(c.ConflictAt),
+			sqldb.NullText(c.Newest.ObservedAt), sqldb.NullText(c.Content.ReportedAt), listOrNull(c.EarlierBoots), c.Turns, sqldb.NullText(c.ConflictAt),
 		})
 		if row.changes.Content {
-			capabilities, err := jsonOrNull(c.Content.Capabilities)
-			if err != nil {
-				return nil, err
-			}
 			content = append(content, []any{
-				row.key, c.Content.ReportedName, c.Content.Hostname, c.Content.AgentVersion, sqldb.Null(c.Content.HTTPBaseURL), capabilities, spelling.Fold(c.Content.Hostname),
+				row.key, c.Content.ReportedName, c.Content.Hostname, c.Content.AgentVersion, sqldb.Null(c.Content.HTTPBaseURL), listOrNull(c.Content.Capabilities), spelling.Fold(c.Content.Hostname),
 			})
 		}
 		if row.changes.Bindings {
 			bindings = append(bindings, []any{
-				row.key, string(c.Bindings), c.Content.BindingsCount, c.BindingsOrder.BootID, c.BindingsOrder.Sequence, sqldb.NullText(c.BindingsOrder.ObservedAt),
+				row.key, json.RawMessage(c.Bindings), c.Content.BindingsCount, c.BindingsOrder.BootID, c.BindingsOrder.Sequence, sqldb.NullText(c.BindingsOrder.ObservedAt),
 			})
 		}
 		if row.changes.Claim {
 			claims = append(claims, []any{row.key, hexOrNull(c.TokenHash)})
 		}
 	}
-	return []write{{"update_liveness", liveness}, {"update_content", content}, {"update_bindings", bindings}, {"claim_name", claims}}, nil
+	return []write{{"update_liveness", liveness}, {"update_content", content}, {"update_bindings", bindings}, {"claim_name", claims}}
 }
 
 // writeContacts writes what changed. A row that another replica changed since it was read fails the whole, which is run again.
 func writeContacts(ctx context.Context, tx *sqldb.Tx, rows map[string]*known) error {
-	writes, err := writesOf(rows)
-	if err != nil {
-		return err
-	}
-	for _, write := range writes {
+	for _, write := range writesOf(rows) {
 		if len(write.rows) == 0 {
 			continue
 		}
@@ -284,7 +272,7 @@ func writeContacts(ctx context.Context, tx *sqldb.Tx, rows map[string]*known) er
 		if err != nil {
 			return err
 		}
-		changed, err := tx.Exec(ctx, write.statement, named("batch", string(encoded)))
+		changed, err := tx.Exec(ctx, write.statement, sqldb.JSON("batch", encoded))
 		if err != nil {
 			return err
 		}
@@ -298,10 +286,10 @@ func writeContacts(ctx context.Context, tx *sqldb.Tx, rows map[string]*known) er
 // hexOrNull is how bytes travel in a batch, which is text.
 func hexOrNull(bytes []byte) any { return sqldb.Null(hex.EncodeToString(bytes)) }
 
-func jsonOrNull[T any](list []T) (any, error) {
+// listOrNull is a list within a row of a batch: as JSON and not as a text that holds JSON, so that it is escaped once.
+func listOrNull[T any](list []T) any {
 	if len(list) == 0 {
-		return nil, nil
+		return nil
 	}
-	encoded, err := json.Marshal(list)
-	return string(encoded), err
+	return list
 }

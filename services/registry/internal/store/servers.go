@@ -242,7 +242,11 @@ func (s *Store) createServer(ctx context.Context, tx *sqldb.Tx, server Server) (
 	if err := tx.ExecText(ctx, s.insertServer(columns), values...); err != nil {
 		return Server{}, taken(err, server.Name)
 	}
-	return s.oneServer(ctx, tx, server.Name)
+	created, err := s.oneServer(ctx, tx, server.Name)
+	if err != nil {
+		return Server{}, err
+	}
+	return created, s.names.Note(ctx, tx, created.Key, created.Name)
 }
 
 // taken says that the table's own collation takes a name for one that it has.
@@ -333,6 +337,9 @@ func (s *Store) UpdateServer(ctx context.Context, ref ServerRef, etag string, ch
 			return sqldb.ErrConflict // read anew, the etag will tell
 		}
 		updated, _, err = serverByKey(ctx, tx, current.Key)
+		if err == nil && updated.Name != current.Name {
+			err = s.names.Note(ctx, tx, updated.Key, updated.Name)
+		}
 		return err
 	})
 	return updated, err

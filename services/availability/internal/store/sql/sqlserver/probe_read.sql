@@ -1,1 +1,1 @@
-SELECT ProbedAt FROM dbo.TblAvailabilityProbe WITH (READPAST) WHERE ProbeKey = 1;
+SELECT ProbedAt FROM dbo.TblAvailabilityProbe WITH (READPAST, READCOMMITTEDLOCK) WHERE ProbeKey = 1;

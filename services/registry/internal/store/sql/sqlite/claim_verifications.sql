@@ -3,6 +3,6 @@ WHERE AgentKey IN (
     SELECT AgentKey FROM TblAgent
     WHERE RegistrationState = 2 AND HttpVerification = 1 AND HttpBaseUrl IS NOT NULL
       AND (HttpVerifiedAt <= @dueBefore OR HttpVerifiedAt > @now)
-      AND (HttpClaimedUntil IS NULL OR HttpClaimedUntil < @now OR HttpClaimedUntil > @claimedUntil)
-    ORDER BY HttpVerifiedAt LIMIT @limit)
+      AND (HttpClaimedUntil IS NULL OR HttpClaimedUntil < @now OR HttpClaimedUntil > @stepped)
+    ORDER BY HttpVerifiedAt, AgentKey LIMIT @limit)
 RETURNING NameKey;

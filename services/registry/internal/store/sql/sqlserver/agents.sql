@@ -4,8 +4,8 @@ SELECT a.AgentKey, a.Name, a.NameKey, a.ReportedName, a.Hostname, a.Registration
        a.LastBusHeartbeatAt, a.LastDirectHeartbeatAt, a.BootId, a.Sequence, a.ReportedAt, a.AgentVersion, a.Capabilities,
        a.IdentityConflictAt, a.CreatedAt, a.IisBindingCount, CASE WHEN a.IisBindings IS NULL THEN 0 ELSE 1 END AS IisBindingsReported,
        CASE WHEN a.TokenHash IS NULL THEN 0 ELSE 1 END AS HasToken, a.TokenClaimable,
-       a.ServerKey AS LinkedServerKey, s.ServerKey, s.Name AS ServerName, s.Url, s.Active, s.Online, SYSUTCDATETIME(),
-       r.AnsweredAt, r.Unanswered, r.UnansweredSince AS ReadAt,
+       a.ServerKey AS LinkedServerKey, s.ServerKey, s.Name AS ServerName, s.Url, s.Active, s.Online, SYSUTCDATETIME() AS ReadAt,
+       r.AnsweredAt, r.Unanswered, r.UnansweredSince,
        CASE @sort
            WHEN 'state' THEN CAST(a.RegistrationState AS nvarchar(10)) + N' ' + a.NameKey
            WHEN 'last_heartbeat' THEN CONVERT(nvarchar(30), h.LastHeartbeatAt, 126)

@@ -1,1 +1,2 @@
-SELECT AliveAt, HealthySince, CanaryRoundTripMs, OldestMessageAgeMs, BrokerAheadMs, BrokerAheadWithinMs FROM dbo.TblIngestEvidence WHERE Path = @path;
+SELECT AliveAt, HealthySince, CanaryRoundTripMs, OldestMessageAgeMs, BrokerAheadMs, BrokerAheadWithinMs FROM dbo.TblIngestEvidence WHERE Path = @path
+ORDER BY AliveAt, ConsumerId;

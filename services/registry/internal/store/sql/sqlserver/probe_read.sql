@@ -1,1 +1,1 @@
-SELECT ProbedAt FROM dbo.TblRegistryProbe WITH (READPAST) WHERE ProbeKey = 1;
+SELECT ProbedAt FROM dbo.TblRegistryProbe WITH (READPAST, READCOMMITTEDLOCK) WHERE ProbeKey = 1;
