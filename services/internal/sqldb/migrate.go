@@ -91,7 +91,10 @@ func (db *DB) Migrate(ctx context.Context, migrations Migrations) (before, after
 	case before > after:
 		return before, after, tooNew(before, after)
 	}
-	if _, err = provider.Up(ctx); err == nil || ctx.Err() != nil || passing(err) || lasting(err) {
+	if err = db.makeShared(ctx); err == nil {
+		_, err = provider.Up(ctx)
+	}
+	if err == nil || ctx.Err() != nil || passing(err) || lasting(err) {
 		return before, after, err
 	}
 	if now, _, unread := db.versions(ctx, provider, store); unread != nil || now > before {

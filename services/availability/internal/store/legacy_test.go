@@ -60,38 +60,40 @@ func TestI9_AnOnlineThatWasNeverGivenIsNoTransition(t *testing.T) {
 	}
 }
 
-// registryMigration is how the registry makes the same tables.
-func registryMigration(t *testing.T, dialect string) string {
+// beside reads a file of the registry or of the plumbing.
+func beside(t *testing.T, path ...string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../../../registry/internal/store/migrations", dialect, "00001_registry.sql"))
+	text, err := os.ReadFile(filepath.Join(append([]string{"../../.."}, path...)...))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(text)
 }
 
-// Either service may come first, so that both must make the same tables.
-func TestTheLegacyTablesAreMadeAsTheRegistryMakesThem(t *testing.T) {
+// Either service may come first, so that the tables both have are made in one place, and by neither's own migrations.
+func TestTheLegacyTablesAreMadeInOnePlace(t *testing.T) {
 	made := regexp.MustCompile(`CREATE TABLE (?:IF NOT EXISTS )?(?:dbo\.)?TblServer(?:OfflineLog)? \([^;]*\)`)
 	for _, dialect := range []string{"sqlite", "sqlserver"} {
 		text, err := fs.ReadFile(store.Migrations().Files, dialect+"/00001_availability.sql")
 		if err != nil {
 			t.Fatal(err)
 		}
-		var tables [2][]string
-		for i, script := range []string{string(text), registryMigration(t, dialect)} {
-			for _, table := range made.FindAllString(script, -1) {
-				tables[i] = append(tables[i], strings.Join(strings.Fields(table), " "))
+		for where, script := range map[string]string{"availability": string(text), "registry": beside(t, "registry/internal/store/migrations", dialect, "00001_registry.sql")} {
+			if found := made.FindString(script); found != "" {
+				t.Errorf("%s: %s makes %s", dialect, where, found)
 			}
 		}
-		if len(tables[0]) != 2 || !slices.Equal(tables[0], tables[1]) {
-			t.Errorf("%s: we make\n%q, the registry\n%q", dialect, tables[0], tables[1])
+		if found := made.FindAllString(beside(t, "internal/sqldb/shared", dialect+".sql"), -1); len(found) != 2 {
+			t.Errorf("%s: made are %q", dialect, found)
 		}
 	}
-	registry := registryMigration(t, "sqlite")
+	if found := altersLegacy(beside(t, "internal/sqldb/shared/sqlserver.sql")); found != "" {
+		t.Error(found)
+	}
+	shared, registry := beside(t, "internal/sqldb/shared/sqlite.sql"), beside(t, "registry/internal/store/migrations/sqlite/00001_registry.sql")
 	first := onSQLite(t)
 	first.run(t, registry)
-	for _, d := range []*database{first, onSQLite(t, registry)} {
+	for _, d := range []*database{first, onSQLite(t, shared, registry)} {
 		d.server(t, "BM-1", store.ServerType, 1)
 		if err := d.Check(t.Context(), true); err != nil || len(fleet(t, d.Store).Servers) != 1 {
 			t.Fatal(err)

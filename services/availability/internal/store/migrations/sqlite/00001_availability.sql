@@ -1,19 +1,5 @@
 -- +goose Up
--- The legacy tables, where nobody made them yet; the same as the registry's, since either service may come first.
-CREATE TABLE IF NOT EXISTS TblServer (
-    ServerKey INTEGER PRIMARY KEY AUTOINCREMENT,
-    Name      TEXT NOT NULL COLLATE NOCASE,
-    Url       TEXT NULL,
-    Type      TEXT NULL,
-    Active    INTEGER NOT NULL DEFAULT 1,
-    Online    INTEGER NOT NULL DEFAULT 0
-);
-
-CREATE TABLE IF NOT EXISTS TblServerOfflineLog (
-    ServerKey  INTEGER NOT NULL,
-    CreateDate TEXT NOT NULL
-);
-
+-- The tables that another codebase has too are made before this, where they are not there: see package sqldb.
 CREATE TABLE TblJobLease (
     Name         TEXT NOT NULL PRIMARY KEY,
     Holder       TEXT NOT NULL,

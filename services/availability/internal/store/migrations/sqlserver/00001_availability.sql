@@ -1,26 +1,5 @@
 -- +goose Up
--- The legacy tables, where nobody made them yet; the same as the registry's, since either service may come first.
-IF OBJECT_ID(N'dbo.TblServer', N'U') IS NULL
-    CREATE TABLE dbo.TblServer (
-        ServerKey int IDENTITY(1,1) NOT NULL PRIMARY KEY,
-        Name      nvarchar(128) NOT NULL,
-        Url       nvarchar(2048) NULL,
-        Type      nvarchar(128) NULL,
-        Active    bit NOT NULL DEFAULT 1,
-        Online    bit NOT NULL DEFAULT 0
-    );
-
--- +goose StatementBegin
-IF OBJECT_ID(N'dbo.TblServerOfflineLog', N'U') IS NULL
-BEGIN
-    CREATE TABLE dbo.TblServerOfflineLog (
-        ServerKey  int NOT NULL,
-        CreateDate datetime2(3) NOT NULL
-    );
-    CREATE INDEX IX_TblServerOfflineLog_ServerKey ON dbo.TblServerOfflineLog (ServerKey, CreateDate);
-END;
--- +goose StatementEnd
-
+-- The tables that another codebase has too are made before this, where they are not there: see package sqldb.
 CREATE TABLE dbo.TblJobLease (
     Name         nvarchar(128) NOT NULL PRIMARY KEY,
     Holder       nvarchar(256) NOT NULL,

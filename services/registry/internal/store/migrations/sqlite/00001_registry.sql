@@ -1,18 +1,5 @@
 -- +goose Up
-CREATE TABLE IF NOT EXISTS TblServer (
-    ServerKey INTEGER PRIMARY KEY AUTOINCREMENT,
-    Name      TEXT NOT NULL COLLATE NOCASE,
-    Url       TEXT NULL,
-    Type      TEXT NULL,
-    Active    INTEGER NOT NULL DEFAULT 1,
-    Online    INTEGER NOT NULL DEFAULT 0
-);
-
-CREATE TABLE IF NOT EXISTS TblServerOfflineLog (
-    ServerKey  INTEGER NOT NULL,
-    CreateDate TEXT NOT NULL
-);
-
+-- The tables that another codebase has too are made before this, where they are not there: see package sqldb.
 CREATE INDEX IF NOT EXISTS IX_TblServer_Name ON TblServer (Name);
 
 CREATE TABLE TblAgent (

@@ -1,20 +1,5 @@
 -- +goose Up
-IF OBJECT_ID(N'dbo.TblServer', N'U') IS NULL
-    CREATE TABLE dbo.TblServer (
-        ServerKey int IDENTITY(1,1) NOT NULL PRIMARY KEY,
-        Name      nvarchar(128) NOT NULL,
-        Url       nvarchar(2048) NULL,
-        Type      nvarchar(128) NULL,
-        Active    bit NOT NULL DEFAULT 1,
-        Online    bit NOT NULL DEFAULT 0
-    );
-
-IF OBJECT_ID(N'dbo.TblServerOfflineLog', N'U') IS NULL
-    CREATE TABLE dbo.TblServerOfflineLog (
-        ServerKey  int NOT NULL,
-        CreateDate datetime2(3) NOT NULL
-    );
-
+-- The tables that another codebase has too are made before this, where they are not there: see package sqldb.
 CREATE TABLE dbo.TblAgent (
     AgentKey               bigint IDENTITY(1,1) NOT NULL PRIMARY KEY,
     Name                   nvarchar(128) NOT NULL,

@@ -1,0 +1,13 @@
+CREATE TABLE IF NOT EXISTS TblServer (
+    ServerKey INTEGER PRIMARY KEY AUTOINCREMENT,
+    Name      TEXT NOT NULL COLLATE NOCASE,
+    Url       TEXT NULL,
+    Type      TEXT NULL,
+    Active    INTEGER NOT NULL DEFAULT 1,
+    Online    INTEGER NOT NULL DEFAULT 0
+);
+
+CREATE TABLE IF NOT EXISTS TblServerOfflineLog (
+    ServerKey  INTEGER NOT NULL,
+    CreateDate TEXT NOT NULL
+);
