@@ -109,7 +109,27 @@ func (t *Tx) Rows(ctx context.Context, name string, scan func(scan func(dest ...
 		return err
 	}
 	rows, err := t.tx.QueryContext(ctx, t.db.onClock(text), t.db.bound(args)...)
+	if err == nil && strings.Contains(text, ownResult) {
+		skipOthers(rows)
+	}
 	return read(name, rows, err, scan)
+}
+
+// ownResult names the first column that a statement selects which writes a table of another codebase: triggers there may give result sets too.
+const ownResult = "OwnResult"
+
+// skipOthers goes on to the result set that is the statement's own. Where none is, rows is at its end, or has the error that tells why.
+func skipOthers(rows *sql.Rows) {
+	for {
+		if columns, err := rows.Columns(); err == nil && len(columns) > 0 && strings.EqualFold(columns[0], ownResult) {
+			return
+		}
+		for rows.Next() { // the driver sees the next result set only at the end of this one
+		}
+		if !rows.NextResultSet() {
+			return
+		}
+	}
 }
 
 // Rows runs a named statement that reads, in no transaction but its own, and calls scan for every row. It is prepared once.

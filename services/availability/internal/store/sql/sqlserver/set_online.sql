@@ -5,4 +5,4 @@ UPDATE dbo.TblServer SET Online = v.Online
 OUTPUT inserted.ServerKey, inserted.Online INTO @changed
 FROM (SELECT ServerKey, Online FROM @wanted) v
 WHERE v.ServerKey = dbo.TblServer.ServerKey AND COALESCE(dbo.TblServer.Online, 0) <> v.Online AND dbo.TblServer.Type = N'BenefitManager';
-SELECT ServerKey, Online FROM @changed;
+SELECT ServerKey AS OwnResult, Online FROM @changed;

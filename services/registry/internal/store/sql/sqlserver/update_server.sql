@@ -9,4 +9,4 @@ WHERE ServerKey = @serverKey AND COALESCE(Active, 0) = @active
   AND CAST(CAST(Name AS nvarchar(max)) AS varbinary(max)) = CAST(CAST(@name AS nvarchar(max)) AS varbinary(max))
   AND CAST(CAST(COALESCE(Url, N'') AS nvarchar(max)) AS varbinary(max)) = CAST(CAST(COALESCE(@url, N'') AS nvarchar(max)) AS varbinary(max))
   AND CAST(CAST(COALESCE(dbo.TblServer.Type, N'') AS nvarchar(max)) AS varbinary(max)) = CAST(CAST(COALESCE(@type, N'') AS nvarchar(max)) AS varbinary(max));
-SELECT ServerKey FROM @changed;
+SELECT ServerKey AS OwnResult FROM @changed;
