@@ -116,6 +116,9 @@ func (c *Cloud) changeGroup(ctx context.Context, name enrollment.Name, apply fun
 	var after Group
 	var judged cloud.Membership
 	err := c.db.Change(ctx, func(tx *sqldb.Tx) error {
+		if err := lockCloud(ctx, tx); err != nil {
+			return err
+		}
 		overview, err := c.overview(ctx, tx)
 		if err != nil {
 			return err
@@ -136,6 +139,9 @@ func (c *Cloud) changeGroup(ctx context.Context, name enrollment.Name, apply fun
 // DeleteGroup removes a group; its members belong to none then.
 func (c *Cloud) DeleteGroup(ctx context.Context, name enrollment.Name, etag, actor string) error {
 	return c.db.Change(ctx, func(tx *sqldb.Tx) error {
+		if err := lockCloud(ctx, tx); err != nil {
+			return err
+		}
 		overview, err := c.overview(ctx, tx)
 		if err != nil {
 			return err
@@ -150,6 +156,10 @@ func (c *Cloud) DeleteGroup(ctx context.Context, name enrollment.Name, etag, act
 		if err := changed(tx.Exec(ctx, "delete_affinity_group", named("key", group.Key), named("decisionVersion", group.DecisionVersion))); err != nil {
 			return err
 		}
+		left, err := tx.Exec(ctx, "empty_affinity_group", named("group", group.Key))
+		if err != nil {
+			return err
+		}
 		for _, s := range overview.Servers {
 			if s.Group != group.Key {
 				continue
@@ -160,8 +170,8 @@ func (c *Cloud) DeleteGroup(ctx context.Context, name enrollment.Name, etag, act
 				return err
 			}
 		}
-		if left, err := tx.Exec(ctx, "empty_affinity_group", named("group", group.Key)); err != nil || left == 0 {
-			return err
+		if left == 0 {
+			return nil
 		}
 		return request(ctx, tx, actor)
 	})
@@ -216,13 +226,16 @@ func membersAmong(ctx context.Context, tx *sqldb.Tx, group int64, agents []strin
 
 // moveMembers moves agents and control servers into a group and out of it.
 func (o Overview) moveMembers(ctx context.Context, tx *sqldb.Tx, group int64, change GroupChange, moving moves, actor string) error {
-	if err := o.moveServers(ctx, tx, group, change, actor); err != nil || !moving.agents {
-		return err
+	if !moving.agents {
+		return o.moveServers(ctx, tx, group, change, actor)
 	}
 	if err := moveAgents(ctx, tx, "enter_affinity_group", group, change.AddAgents); err != nil {
 		return err
 	}
 	if err := moveAgents(ctx, tx, "quit_affinity_group", group, change.RemoveAgents); err != nil {
+		return err
+	}
+	if err := o.moveServers(ctx, tx, group, change, actor); err != nil {
 		return err
 	}
 	return request(ctx, tx, actor)

@@ -14,6 +14,13 @@ import (
 // would see the cloud without the other.
 func lockMembers(ctx context.Context, tx *sqldb.Tx) error { return lock(ctx, tx, "TblControlServer") }
 
+// lockCloud is the first write of each transaction that writes the cloud's state beside other tables: the second of two waits here, and holds
+// nothing that the first may need.
+func lockCloud(ctx context.Context, tx *sqldb.Tx) error {
+	_, err := tx.Exec(ctx, "lock_cloud")
+	return err
+}
+
 // Reported is what a control server tells of itself with each renewal.
 type Reported struct {
 	Connected int   // agents it served of late
@@ -181,6 +188,9 @@ func writeServer(ctx context.Context, tx *sqldb.Tx, current, next ControlServer,
 // RemoveServer removes a control server that is gone or drained; otherwise it is a *cloud.Refusal.
 func (c *Cloud) RemoveServer(ctx context.Context, name enrollment.Name, etag, actor string) error {
 	return c.db.Change(ctx, func(tx *sqldb.Tx) error {
+		if err := lockCloud(ctx, tx); err != nil {
+			return err
+		}
 		if err := lockMembers(ctx, tx); err != nil {
 			return err
 		}

@@ -126,13 +126,12 @@ func (s *Store) UpdateReach(ctx context.Context, name enrollment.Name, etag stri
 		if baseURL == current.HTTPBaseURL && onBus == current.OnServiceBus {
 			return nil // what changes nothing makes no etag stale
 		}
-		if !onBus && current.OnServiceBus { // it takes no commands there any more
-			if _, err := tx.Exec(ctx, "forget_receiver", named("agentKey", current.Key)); err != nil {
-				return err
-			}
+		if err := changed(tx.Exec(ctx, "update_reach", named("agentKey", current.Key), named("version", current.DecisionVersion),
+			named("httpBaseUrl", sqldb.Null(baseURL)), named("onServiceBus", flagOf(onBus)))); err != nil || onBus || !current.OnServiceBus {
+			return err
 		}
-		return changed(tx.Exec(ctx, "update_reach", named("agentKey", current.Key), named("version", current.DecisionVersion),
-			named("httpBaseUrl", sqldb.Null(baseURL)), named("onServiceBus", flagOf(onBus))))
+		_, err := tx.Exec(ctx, "forget_receiver", named("agentKey", current.Key)) // it takes no commands there any more
+		return err
 	})
 }
 

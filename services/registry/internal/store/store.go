@@ -1,5 +1,3 @@
-// Package store is the only owner of TblAgent, of the tables of control servers, and of TblServer's Name, Url, Type and Active. It is written
-// once; each statement is a named file in both dialects. It returns domain values and domain errors.
 package store
 
 import (

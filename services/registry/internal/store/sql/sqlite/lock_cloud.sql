@@ -1,0 +1,1 @@
+UPDATE TblCloudState SET Requests = Requests WHERE StateKey = 1;

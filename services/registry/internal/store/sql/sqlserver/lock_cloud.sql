@@ -1,0 +1,1 @@
+UPDATE dbo.TblCloudState SET Requests = Requests WHERE StateKey = 1;
