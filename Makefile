@@ -8,7 +8,7 @@ MODULES  := proto servicebus-emulator services/internal services/registry servic
 PACKAGES := $(addsuffix /...,$(addprefix ./,$(MODULES)))
 BIN      := $(CURDIR)/.bin
 
-.PHONY: help run fresh demo test invariants lint generate zones bench conformance chaos chaos-proof check build build-each vet race generated tidy
+.PHONY: help run fresh demo test test-sqlserver invariants lint generate zones bench conformance chaos chaos-proof check build build-each vet race generated tidy
 
 # Says that a build takes minutes, if nearly nothing of it has been compiled here before.
 define say-first-build
@@ -17,7 +17,7 @@ define say-first-build
 endef
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 run: ## Start everything on loopback, with simulated agents; data in var/; deploy/TRY.md says what to try; ARGS="-availability-replicas 2"
 	$(call say-first-build,./deploy/cmd/local)
@@ -35,6 +35,11 @@ demo: ## Tell the main story through REST against a fresh local system
 test: $(BIN)/gotestsum ## Run every test; ends by saying what was skipped and why
 	$(call say-first-build,$(PACKAGES),-test)
 	@$(BIN)/gotestsum --format pkgname --format-hide-empty-pkg -- -count=1 -timeout 10m $(PACKAGES)
+
+test-sqlserver: $(BIN)/gotestsum ## Run the tests of the stores on the SQL Server that TEST_SQLSERVER_URL names too; drops every table in that database
+	@[ -n "$${TEST_SQLSERVER_URL:-}" ] || { echo "TEST_SQLSERVER_URL is not set, and nothing was run: name a database for tests, in which every table is dropped:"; \
+		echo "  TEST_SQLSERVER_URL='sqlserver://user:password@host:1433?database=fleet_test&encrypt=true' make test-sqlserver"; exit 1; }
+	@$(BIN)/gotestsum --format pkgname --format-hide-empty-pkg -- -p 1 -count=1 -timeout 30m ./services/registry/... ./services/availability/... ./services/internal/sqldb/... ./services/internal/servernames/...
 
 invariants: ## List the promises kept: the tests named after the invariants
 	@go test -run '^TestI[0-9]+_' -v $(PACKAGES) | grep -E '^(---|FAIL)'

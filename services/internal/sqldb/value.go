@@ -18,7 +18,9 @@ func Named(name string, value any) sql.NamedArg { return sql.Named(name, value) 
 
 // JSON is a parameter that holds a document: a batch, or a list of keys. SQL Server gets it as nvarchar(max) however short it is, since the driver
 // declares other texts by their length, and each length would be a plan of its own.
-func JSON(name string, document []byte) sql.NamedArg { return sql.Named(name, mssql.NVarCharMax(document)) }
+func JSON(name string, document []byte) sql.NamedArg {
+	return sql.Named(name, mssql.NVarCharMax(document))
+}
 
 // bound are the parameters as the dialect takes them. A NULL without a type is refused by some that speak SQL Server's protocol, and is a number to
 // others; as a text it is converted to whatever it is compared with or stored in.

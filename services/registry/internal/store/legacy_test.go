@@ -106,7 +106,7 @@ func TestUpdateServerWritesOnlyWhatWasGiven(t *testing.T) {
 				t.Fatal(row, err)
 			}
 			kept(`Url = 'https://new' AND Type ` + row.is + ` AND Active IS NULL`)
-			if server, err = s.UpdateServer(t.Context(), store.ServerRef{Name: "OLD-1"}, server.Etag(), store.ServerChange{Active: &active}); err != nil {
+			if _, err = s.UpdateServer(t.Context(), store.ServerRef{Name: "OLD-1"}, server.Etag(), store.ServerChange{Active: &active}); err != nil {
 				t.Fatal(row, err)
 			}
 			kept(`Url = 'https://new' AND Type ` + row.is + ` AND Active = 1`)

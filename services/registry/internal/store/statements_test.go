@@ -191,3 +191,46 @@ func TestListsAndTheirCountsChooseAlike(t *testing.T) {
 		}
 	}
 }
+
+// SQL Server refuses a derived table of which a column has no name; others that speak its protocol do not.
+func TestEveryColumnOfADerivedTableHasAName(t *testing.T) {
+	statements, err := sqldb.Statements(store.Statements(), sqldb.SQLServer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	statements["nameless"] = "SELECT q.* FROM (SELECT a.AgentKey, SYSUTCDATETIME() FROM dbo.TblAgent a) q"
+	for name, text := range statements {
+		script, err := parser.Parse(t.Context(), strings.NewReader(text))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		nameless := 0
+		walk(reflect.ValueOf(script), func(node any) {
+			if derived, ok := node.(*ast.QueryDerivedTable); ok {
+				nameless += namelessColumns(derived.QueryExpression)
+			}
+		})
+		if (nameless > 0) != (name == "nameless") {
+			t.Errorf("%s: %d columns of a derived table have no name", name, nameless)
+		}
+	}
+}
+
+// namelessColumns counts the columns without a name; of a union the first branch names them.
+func namelessColumns(query ast.QueryExpression) (count int) {
+	switch query := query.(type) {
+	case *ast.BinaryQueryExpression:
+		return namelessColumns(query.FirstQueryExpression)
+	case *ast.QuerySpecification:
+		for _, element := range query.SelectElements {
+			scalar, ok := element.(*ast.SelectScalarExpression)
+			if !ok || scalar.ColumnName != nil {
+				continue
+			}
+			if _, column := scalar.Expression.(*ast.ColumnReferenceExpression); !column {
+				count++
+			}
+		}
+	}
+	return count
+}
