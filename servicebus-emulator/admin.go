@@ -12,6 +12,7 @@ import (
 	"github.com/commandcenter/fleet/servicebus-emulator/broker"
 	"github.com/commandcenter/fleet/servicebus-emulator/filter"
 	"github.com/commandcenter/fleet/servicebus-emulator/management"
+	"github.com/commandcenter/fleet/servicebus-emulator/page"
 )
 
 // serveAdministration serves it where that is asked for.
@@ -32,7 +33,16 @@ func (e *Emulator) administration(cfg Config) http.Handler {
 	if len(e.options.Keys) > 0 {
 		options.Authorize = e.authorize
 	}
-	return atom.NewHandler(administered{e.broker}, options)
+	pages := page.Options{Name: options.Name}
+	if len(e.options.Keys) > 0 {
+		pages.Authorize = e.mayManage
+	}
+	return withPage(atom.NewHandler(administered{e.broker}, options), page.NewHandler(paged{e.broker}, pages))
+}
+
+// mayManage reports whether a key, by its name, opens the administration.
+func (e *Emulator) mayManage(name, key string) bool {
+	return management.Keys(e.options.Keys).Plain([]byte("\x00" + name + "\x00" + key))
 }
 
 func (e *Emulator) authorize(token, path string) error {

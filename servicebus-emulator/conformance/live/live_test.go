@@ -40,8 +40,11 @@ func TestOnlyWhatPassedOrIsExceptedIsGood(t *testing.T) {
 	NotApplicable = []Exception{{Suite: "s", Test: "TestExcepted", Why: "it needs a data centre"}, {Suite: "s", Test: "TestNotNeeded", Why: "x"}}
 	var out bytes.Buffer
 	got := judge(&out, Suite{Name: "s", Tests: 6}, []Result{
-		{Test: "TestGood", Outcome: Passed}, {Test: "TestSkipped", Outcome: Skipped}, {Test: "TestBad", Outcome: Failed, Output: "\tError: \tno\n"},
-		{Test: "TestExcepted", Outcome: Failed}, {Test: "TestNotNeeded", Outcome: Passed},
+		{Test: "TestGood", Outcome: Passed},
+		{Test: "TestSkipped", Outcome: Skipped},
+		{Test: "TestBad", Outcome: Failed, Output: "\tError: \tno\n"},
+		{Test: "TestExcepted", Outcome: Failed},
+		{Test: "TestNotNeeded", Outcome: Passed},
 	}, true)
 	if want := (count{passed: 1, failed: 4, notApplicable: 1}); got != want {
 		t.Errorf("%+v, want %+v\n%s", got, want, &out)
