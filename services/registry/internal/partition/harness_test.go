@@ -1,10 +1,8 @@
 package partition
 
 import (
-	"database/sql"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/commandcenter/fleet/services/internal/sqldb/sqldbtest"
 	"github.com/commandcenter/fleet/services/registry/internal/cloud"
 	"github.com/commandcenter/fleet/services/registry/internal/enrollment"
 	"github.com/commandcenter/fleet/services/registry/internal/store"
@@ -24,20 +23,15 @@ const debounce = 5 * time.Second
 type world struct {
 	t    testing.TB
 	url  string
-	raw  *sql.DB
+	raw  *sqldbtest.Database
 	now  time.Time
 	self *store.Cloud
 }
 
-func newWorld(t testing.TB) *world {
+func newWorld(t testing.TB, engine sqldbtest.Engine) *world {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "fleet.db")
-	raw, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = raw.Close() })
-	w := &world{t: t, url: "sqlite:" + path, raw: raw, now: time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)}
+	raw := engine.Empty(t)
+	w := &world{t: t, url: raw.URL, raw: raw, now: time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)}
 	opened := w.open()
 	if _, _, err := opened.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
@@ -124,26 +118,28 @@ func (r *replica) value(name string, labels ...string) float64 {
 
 func (w *world) exec(text string, args ...any) {
 	w.t.Helper()
-	if _, err := w.raw.ExecContext(w.t.Context(), text, args...); err != nil {
-		w.t.Fatal(text, err)
-	}
+	w.raw.Exec(w.t, text, args...)
 }
 
-func (w *world) number(query string) (n int) {
+func (w *world) number(query string) int {
 	w.t.Helper()
-	if err := w.raw.QueryRowContext(w.t.Context(), query).Scan(&n); err != nil {
-		w.t.Fatal(query, err)
-	}
-	return n
+	return w.raw.Number(w.t, query)
 }
 
 func (w *world) epoch() int { return w.number(`SELECT Epoch FROM TblCloudState`) }
 
 // enlist makes agents BM-1 to BM-n, as far as they are not there.
 func (w *world) enlist(n int) {
-	w.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-		INSERT INTO TblAgent (Name, NameKey, ReportedName, RegistrationState, OnServiceBus, CreatedAt)
-		SELECT 'BM-' || i, 'bm-' || i, '', 2, 1, '2026-01-02T03:04:05.000Z' FROM n WHERE true ON CONFLICT DO NOTHING`, n)
+	w.t.Helper()
+	for i := 1; i <= n; i += 500 {
+		var values []string
+		for k := i; k < min(i+500, n+1); k++ {
+			values = append(values, fmt.Sprintf("SELECT 'BM-%d' AS Name, 'bm-%d' AS NameKey, %d AS Rank", k, k, k))
+		}
+		w.exec(`INSERT INTO TblAgent (Name, NameKey, ReportedName, RegistrationState, OnServiceBus, CreatedAt)
+			SELECT v.Name, v.NameKey, '', 2, 1, '2026-01-02T03:04:05.000Z' FROM (` + strings.Join(values, " UNION ALL ") + `) v
+			WHERE NOT EXISTS (SELECT 1 FROM TblAgent a WHERE a.NameKey = v.NameKey) ORDER BY v.Rank`)
+	}
 }
 
 func (w *world) join(names ...string) {
@@ -157,7 +153,7 @@ func (w *world) join(names ...string) {
 }
 
 func (w *world) silence(name string, seconds int) {
-	w.exec(`UPDATE TblControlServer SET RenewedAt = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', ?) WHERE Name = ?`, fmt.Sprintf("-%d seconds", seconds), name)
+	w.exec(`UPDATE TblControlServer SET RenewedAt = `+w.raw.Since(w.raw.Now(), seconds)+` WHERE Name = @p1`, name)
 }
 
 func (w *world) maintain(name string, on bool) {
@@ -165,7 +161,7 @@ func (w *world) maintain(name string, on bool) {
 	if on {
 		mode = 2
 	}
-	w.exec(`UPDATE TblControlServer SET Mode = ?, ChangedBy = 'anna', DecisionVersion = DecisionVersion + 1 WHERE Name = ?`, mode, name)
+	w.exec(`UPDATE TblControlServer SET Mode = @p1, ChangedBy = 'anna', DecisionVersion = DecisionVersion + 1 WHERE Name = @p2`, mode, name)
 }
 
 func (w *world) agent(name string) cloud.Agent {
