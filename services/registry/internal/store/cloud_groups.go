@@ -156,7 +156,7 @@ func (c *Cloud) DeleteGroup(ctx context.Context, name enrollment.Name, etag, act
 		if err := changed(tx.Exec(ctx, "delete_affinity_group", named("key", group.Key), named("decisionVersion", group.DecisionVersion))); err != nil {
 			return err
 		}
-		left, err := tx.Exec(ctx, "empty_affinity_group", named("group", group.Key))
+		left, err := emptyGroup(ctx, tx, group.Key)
 		if err != nil {
 			return err
 		}
@@ -175,6 +175,17 @@ func (c *Cloud) DeleteGroup(ctx context.Context, name enrollment.Name, etag, act
 		}
 		return request(ctx, tx, actor)
 	})
+}
+
+// emptyGroup lets agents belong to no group any more, in parts, and counts them.
+func emptyGroup(ctx context.Context, tx *sqldb.Tx, group int64) (left int64, err error) {
+	for {
+		part, err := tx.Exec(ctx, "empty_affinity_group", named("group", group), named("limit", maxRows))
+		left += part
+		if err != nil || part == 0 {
+			return left, err
+		}
+	}
 }
 
 // moves is which kinds of members a change moves. One that adds those who are in the group, or removes those who are not, moves none.

@@ -222,6 +222,16 @@ func TestManyAgentsMoveTogether(t *testing.T) {
 		if group := w.regroup("east", store.GroupChange{RemoveAgents: names(t, all[:9_999]...)}); group.Agents != 1 {
 			t.Fatal(group.Agents)
 		}
+		if group := w.regroup("east", store.GroupChange{AddAgents: names(t, all[:5_000]...)}); group.Agents != 5_001 {
+			t.Fatal(group.Agents)
+		}
+		w.raw.Note(t, "TblAgent", "AgentKey")
+		if err := w.one.DeleteGroup(t.Context(), parsed(t, "east"), w.group("east").Etag(), "anna"); err != nil {
+			t.Fatal(err)
+		}
+		if written, left := w.written(), w.raw.Number(t, `SELECT COUNT(*) FROM TblAgent WHERE AffinityGroupKey IS NOT NULL`); written != 5_001 || left != 0 {
+			t.Fatalf("%d agents left the group, %d are in it", written, left)
+		}
 		if mode := w.server("a").Mode; mode != cloud.ModeNormal {
 			t.Fatal(mode)
 		}

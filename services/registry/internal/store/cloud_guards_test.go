@@ -68,7 +68,7 @@ func TestI14_CloudUpdatesInTSQLHaveTheSameGuards(t *testing.T) {
 		"mark_listings":         {"m.ControlServerKey = dbo.TblControlServer.ControlServerKey"},
 		"enter_affinity_group":  {"n.NameKey = dbo.TblAgent.NameKey", "(dbo.TblAgent.AffinityGroupKey IS NULL OR dbo.TblAgent.AffinityGroupKey <> @group)"},
 		"quit_affinity_group":   {"n.NameKey = dbo.TblAgent.NameKey", "dbo.TblAgent.AffinityGroupKey = @group"},
-		"empty_affinity_group":  {"AffinityGroupKey = @group"},
+		"empty_affinity_group":  {"a.AffinityGroupKey = @group ORDER BY a.AgentKey)"},
 	} {
 		if got := conditions(statements[name]); !slices.Equal(got, guards) {
 			t.Errorf("%s holds only where %q, want %q", name, got, guards)
