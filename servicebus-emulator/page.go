@@ -13,10 +13,16 @@ import (
 	"github.com/commandcenter/fleet/servicebus-emulator/page"
 )
 
-// withPage adds the pages for browsers to the administration API. A browser that asks for the root is led to them.
+// healthPath is where Microsoft's samples look whether their emulator is up.
+const healthPath = "/health"
+
+// withPage adds the pages for browsers, and the answer that the emulator is up, to the administration API. A browser that asks for the root
+// is led to the pages.
 func withPage(api, pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
+		case r.URL.Path == healthPath && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+			answer(w, http.StatusOK, map[string]string{"status": "healthy"})
 		case strings.HasPrefix(r.URL.Path, page.Root):
 			pages.ServeHTTP(w, r)
 		case r.URL.Path == "/" && r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html"),

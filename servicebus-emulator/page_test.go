@@ -68,6 +68,15 @@ func TestPagesAtTheAdminPort(t *testing.T) {
 	}
 }
 
+// Samples wait for this before they connect. It needs no key.
+func TestHealthAtTheAdminPort(t *testing.T) {
+	e := start(t, one(emu.SubscriptionProperties{}), emu.Options{AdminListen: "127.0.0.1:0", Keys: map[string]string{"k": "fake"}})
+	request := must(http.NewRequestWithContext(within(t), http.MethodGet, "http://"+e.AdminAddr()+"/health", nil))(t)
+	if got := strings.TrimSpace(pageText(t, request)); got != `{"status":"healthy"}` {
+		t.Error(got)
+	}
+}
+
 func pageText(t *testing.T, request *http.Request) string {
 	t.Helper()
 	response := must(http.DefaultClient.Do(request))(t)

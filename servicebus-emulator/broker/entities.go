@@ -291,7 +291,11 @@ func (q *Queue) Settings() QueueSettings {
 
 func (q *Queue) mayBecome(s QueueSettings) error {
 	if s.RequiresSession != q.requiresSession {
-		return fmt.Errorf("%q: RequiresSession: %w", q.path, ErrFixed)
+		kind := "Queue"
+		if q.rules.Load() != nil {
+			kind = "Subscription"
+		}
+		return fmt.Errorf("%q: The value for the RequiresSession property of an existing %s cannot be changed: %w", q.path, kind, ErrFixed)
 	}
 	return s.check(q.path, q.destination.path)
 }

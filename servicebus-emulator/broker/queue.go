@@ -215,11 +215,11 @@ func (q *Queue) remove(m *message) {
 }
 
 // giveBack makes a message that was handed out available again, or leaves it deferred, with its number of deliveries counted up if that one
-// failed. The caller has unlocked it.
+// failed, but not in a dead-letter queue. The caller has unlocked it.
 func (q *Queue) giveBack(m *message, failed bool, now time.Time) {
-	if failed {
+	if failed && q.deadLetter != nil {
 		m.deliveryCount++
-		if m.deliveryCount >= q.settings.MaxDeliveryCount && q.deadLetter != nil {
+		if m.deliveryCount >= q.settings.MaxDeliveryCount {
 			q.moveToDeadLetter(m, "MaxDeliveryCountExceeded", maxDeliveryDescription(m.deliveryCount), nil)
 			return
 		}

@@ -82,6 +82,9 @@ func TestMaxDeliveryCountDeadLetters(t *testing.T) {
 		if len(taken) != 2 {
 			t.Fatalf("%d messages in the dead-letter queue", len(taken))
 		}
+		if n := taken[0].DeliveryCount(); n != 3 {
+			t.Errorf("delivery count %d in the dead-letter queue, want that of the message when it came", n)
+		}
 		b.ok(b.queue.deadLetter.Abandon(taken[0].Token, nil))
 		b.fails(b.queue.deadLetter.DeadLetter(taken[1].Token, "", "", nil), amqp.ErrNotAllowed)
 		b.ok(b.queue.deadLetter.Release(taken[1].Token))

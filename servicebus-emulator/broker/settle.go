@@ -11,6 +11,10 @@ func maxDeliveryDescription(n uint32) string {
 	return fmt.Sprintf("Message could not be consumed after %d delivery attempts.", n)
 }
 
+// lockLost is what Service Bus says, with the lock's token.
+const lockLost = "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue, or was " +
+	"received by a different receiver instance (token %s)"
+
 // held takes the lock off the message with a token and answers it, if the lock is still good.
 func (q *Queue) held(token amqp.UUID, now time.Time) (*message, *amqp.Error) {
 	m := q.locked[token]
@@ -21,7 +25,7 @@ func (q *Queue) held(token amqp.UUID, now time.Time) (*message, *amqp.Error) {
 	}
 	if m == nil {
 		return nil, amqp.Errorf(ErrMessageLockLost,
-			"the lock supplied is invalid: it has expired, or the message was settled already (token %s)", token)
+			lockLost, token)
 	}
 	q.unlockMessage(m)
 	return m, nil
@@ -93,7 +97,7 @@ func (q *Queue) Renew(token amqp.UUID) (time.Time, *amqp.Error) {
 	}
 	if m == nil || !now.Before(m.lockedUntil) {
 		return time.Time{}, amqp.Errorf(ErrMessageLockLost,
-			"the lock supplied is invalid: it has expired, or the message was settled already (token %s)", token)
+			lockLost, token)
 	}
 	m.lockedUntil = now.Add(q.settings.LockDuration)
 	q.await(&m.due, m.lockedUntil)

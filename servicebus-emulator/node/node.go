@@ -226,7 +226,8 @@ func (c *connection) attachReceiver(l *transport.Link, address string) {
 	switch {
 	case q.RequiresSession() && !sessionful:
 		l.Refuse(amqp.Errorf(amqp.ErrNotAllowed,
-			"'%s' requires sessions; a receiver without one cannot be created on it", address))
+			"It is not possible for an entity that requires sessions to create a non-sessionful message receiver. '%s' requires them",
+			address))
 	case !q.RequiresSession() && sessionful:
 		l.Refuse(amqp.Errorf(amqp.ErrNotAllowed,
 			"'%s' does not use sessions; a receiver with one cannot be created on it", address))
