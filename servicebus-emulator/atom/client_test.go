@@ -92,8 +92,8 @@ func TestQueue(t *testing.T) {
 		LockDuration: ptr("PT1M30S"), MaxSizeInMegabytes: ptr(int32(5)), RequiresDuplicateDetection: ptr(true),
 		RequiresSession: ptr(true), DefaultMessageTimeToLive: ptr("P1DT0.5S"), DeadLetteringOnMessageExpiration: ptr(true),
 		DuplicateDetectionHistoryTimeWindow: ptr("PT30S"), MaxDeliveryCount: ptr(int32(3)), EnableBatchedOperations: ptr(false),
-		Status: status(), AutoDeleteOnIdle: ptr("PT5M"), EnablePartitioning: ptr(true), ForwardTo: ptr("sb://ns.example.net/other"),
-		ForwardDeadLetteredMessagesTo: ptr("sb://ns.example.net/dead/x"), UserMetadata: ptr("<a>&\"é "),
+		Status: status(), AutoDeleteOnIdle: ptr("PT5M"), EnablePartitioning: ptr(true), ForwardTo: ptr("https://ns.example.net/other"),
+		ForwardDeadLetteredMessagesTo: ptr("https://ns.example.net/dead/x"), UserMetadata: ptr("<a>&\"é "),
 		MaxMessageSizeInKilobytes: ptr(int64(1024)),
 	}
 	created, err := client.CreateQueue(ctx, "q", &admin.CreateQueueOptions{Properties: &want})
@@ -141,7 +141,7 @@ func TestTopicAndSubscription(t *testing.T) {
 		LockDuration: ptr("PT1M"), RequiresSession: ptr(false), DefaultMessageTimeToLive: ptr(never),
 		DeadLetteringOnMessageExpiration: ptr(false), EnableDeadLetteringOnFilterEvaluationExceptions: ptr(false),
 		MaxDeliveryCount: ptr(int32(10)), Status: status(), AutoDeleteOnIdle: ptr(never),
-		ForwardTo: ptr("sb://ns.example.net/plain"), EnableBatchedOperations: ptr(true),
+		ForwardTo: ptr("https://ns.example.net/plain"), EnableBatchedOperations: ptr(true),
 	}
 	equal(t, sub.SubscriptionProperties, want)
 	want.MaxDeliveryCount = ptr(int32(2))

@@ -215,7 +215,7 @@ func targetURI(host, path string) *string {
 	if path == "" {
 		return nil
 	}
-	return ptr((&url.URL{Scheme: "sb", Host: host, Path: "/" + path}).String())
+	return ptr((&url.URL{Scheme: "https", Host: host, Path: "/" + path}).String())
 }
 
 func ptr[T any](v T) *T    { return &v }

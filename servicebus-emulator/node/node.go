@@ -43,6 +43,7 @@ type connection struct {
 	mu      sync.Mutex
 	replies map[string]*replies // by the address that requests name as reply-to
 	claims  map[string]management.Claim
+	cbs     *transport.Link // the sender to $cbs; nil: none
 }
 
 // authenticate checks SASL. Clients that come with a token use one of the two anonymous mechanisms, and put it to $cbs; a key,
@@ -75,6 +76,8 @@ func (c *connection) Attach(l *transport.Link) {
 	receiving := a.Role == amqp.RoleReceiver // the peer
 	address := Address(a)
 	switch {
+	case address == CBS && !receiving && !c.openCBS(l):
+		l.Refuse(amqp.Errorf(amqp.ErrNotAllowed, "$cbs node has already been opened by this connection"))
 	case address == CBS:
 		c.attachRequests(l, receiving, maxRequestSize, c.putToken)
 	case !c.mayUse(address):
@@ -83,6 +86,24 @@ func (c *connection) Attach(l *transport.Link) {
 	default:
 		c.attachEntity(l, receiving, address)
 	}
+}
+
+// openCBS notes the sender to $cbs, of which a connection has one at a time, and reports whether this one is it.
+func (c *connection) openCBS(l *transport.Link) bool {
+	c.mu.Lock()
+	isFirst := c.cbs == nil
+	if isFirst {
+		c.cbs = l
+	}
+	c.mu.Unlock()
+	if isFirst {
+		l.OnDetach(func() { // at once, if the link is gone
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.cbs = nil
+		})
+	}
+	return isFirst
 }
 
 func (c *connection) attachEntity(l *transport.Link, receiving bool, address string) {
