@@ -66,6 +66,8 @@ type Notes struct {
 	EnableExpress             bool
 	DisableOrdering           bool
 	DeadLetterOnFilterFailure bool
+	ForwardScheme             string // of the URI that a client set; empty: https
+	ForwardDeadLettersScheme  string
 }
 
 // Info is what is true of an entity at a moment.

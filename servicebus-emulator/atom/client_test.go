@@ -93,7 +93,7 @@ func TestQueue(t *testing.T) {
 		RequiresSession: ptr(true), DefaultMessageTimeToLive: ptr("P1DT0.5S"), DeadLetteringOnMessageExpiration: ptr(true),
 		DuplicateDetectionHistoryTimeWindow: ptr("PT30S"), MaxDeliveryCount: ptr(int32(3)), EnableBatchedOperations: ptr(false),
 		Status: status(), AutoDeleteOnIdle: ptr("PT5M"), EnablePartitioning: ptr(true), ForwardTo: ptr("https://ns.example.net/other"),
-		ForwardDeadLetteredMessagesTo: ptr("https://ns.example.net/dead/x"), UserMetadata: ptr("<a>&\"é "),
+		ForwardDeadLetteredMessagesTo: ptr("sb://ns.example.net/dead/x"), UserMetadata: ptr("<a>&\"é "),
 		MaxMessageSizeInKilobytes: ptr(int64(1024)),
 	}
 	created, err := client.CreateQueue(ctx, "q", &admin.CreateQueueOptions{Properties: &want})

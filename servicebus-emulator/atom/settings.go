@@ -1,6 +1,7 @@
 package atom
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -104,6 +105,16 @@ func (r *reader) target(name string, text *string) string {
 	return strings.Trim(uri.Path, "/")
 }
 
+// scheme is that of a URI to forward to, which is shown as it was set; empty where there is none.
+func scheme(text *string) string {
+	value, _ := given(text)
+	before, _, _ := strings.Cut(value, "://")
+	if before == value {
+		return ""
+	}
+	return before
+}
+
 // settings reads a description of the entity that is there now, if any: what is fixed stays unless it is written.
 func (d *description) settings(kind kind, now Settings) (Settings, error) {
 	var r reader
@@ -141,6 +152,8 @@ func (d *description) notes(r *reader) Notes {
 		EnableExpress:             r.flag("EnableExpress", d.EnableExpress, false),
 		DisableOrdering:           !r.flag("SupportOrdering", d.SupportOrdering, true),
 		DeadLetterOnFilterFailure: r.flag("DeadLetteringOnFilterEvaluationExceptions", d.DeadLetteringOnFilterEvaluationExceptions, false),
+		ForwardScheme:             scheme(d.ForwardTo),
+		ForwardDeadLettersScheme:  scheme(d.ForwardDeadLetteredMessagesTo),
 	}
 	if d.UserMetadata != nil {
 		n.UserMetadata = *d.UserMetadata
@@ -195,7 +208,7 @@ func describe(kind kind, host string, s Settings, i Info) *description {
 func (d *description) describeReceiving(host string, s Settings, i Info) {
 	d.LockDuration, d.MaxDeliveryCount = ptr(FormatDuration(s.LockDuration)), number(s.MaxDeliveryCount)
 	d.RequiresSession, d.DeadLetteringOnMessageExpiration = flag(s.RequiresSession), flag(s.DeadLetterOnExpiration)
-	d.ForwardTo, d.ForwardDeadLetteredMessagesTo = targetURI(host, s.ForwardTo), targetURI(host, s.ForwardDeadLettersTo)
+	d.ForwardTo, d.ForwardDeadLetteredMessagesTo = targetURI(s.Notes.ForwardScheme, host, s.ForwardTo), targetURI(s.Notes.ForwardDeadLettersScheme, host, s.ForwardDeadLettersTo)
 	d.MessageCount = number(i.Active + i.DeadLetter + i.Scheduled + i.Transfer + i.TransferDeadLetter)
 }
 
@@ -211,11 +224,11 @@ func (d *description) describeSending(s Settings, i Info) {
 	d.SupportOrdering, d.EnableExpress = flag(!s.Notes.DisableOrdering), flag(s.Notes.EnableExpress)
 }
 
-func targetURI(host, path string) *string {
+func targetURI(scheme, host, path string) *string {
 	if path == "" {
 		return nil
 	}
-	return ptr((&url.URL{Scheme: "https", Host: host, Path: "/" + path}).String())
+	return ptr((&url.URL{Scheme: cmp.Or(scheme, "https"), Host: host, Path: "/" + path}).String())
 }
 
 func ptr[T any](v T) *T    { return &v }
